@@ -24,6 +24,17 @@ pub(crate) static README: Figure = Figure {
     ..Figure::BASE
 };
 
+/// What is said of sorted batches, as one record.
+pub(crate) static SORTED_WINDOWS: Figure = Figure {
+    name: "sorted-windows",
+    about: "Ordered queries of LaneTree and CUB, and the copy of memory: one record in the folder of --json, of this machine",
+    takes: Takes::NOTHING,
+    ..Figure::BASE
+};
+
+/// The figures that are one record of several runs, and of the rivals.
+pub(crate) static WITH_RIVALS: [&Figure; 2] = [&README, &SORTED_WINDOWS];
+
 /// Measures the indexes, what they are compared with, and the hardware's ceilings
 #[derive(clap::Parser, Debug)]
 #[command(
@@ -42,6 +53,7 @@ Examples:
   lanetree-bench --figure all --json DIR           all of them, in pieces; once more: what is missing
   lanetree-bench --figure all --json DIR --paper cubpt,hbtree --full
   lanetree-bench --figure readme --rivals benches/rivals --json DIR
+  lanetree-bench --figure sorted-windows --rivals benches/rivals --json DIR
 
 Every output of a row's last run is compared with what is right before its figure is given.
 Exit codes: 0 measured, 1 a wrong answer, 2 could not run (no GPU when one was asked for, bad
@@ -97,7 +109,8 @@ pub(crate) struct Args {
     /// Of `--figure all`: all sizes and batches, and not only those that the page needs
     #[arg(long)]
     pub(crate) full: bool,
-    /// Of `--figure readme`: the folder of the rivals' programs, or of their sources, which nvcc then compiles
+    /// Of the figures readme and sorted-windows: the folder of the rivals' programs, or of their sources, which nvcc then
+    /// compiles
     #[arg(long, value_name = "DIR")]
     pub(crate) rivals: Option<PathBuf>,
 }
@@ -115,13 +128,13 @@ pub(crate) enum KeyWidth {
 fn one_of<I: Iterator<Item = &'static Figure>>(figures: fn() -> I) -> impl TypedValueParser<Value = &'static Figure> {
     let names = figures().map(|figure| PossibleValue::new(figure.name).help(figure.about));
     PossibleValuesParser::new(names).map(|name| {
-        let mut figures = FIGURES.iter().chain([&ALL, &README]);
+        let mut figures = FIGURES.iter().chain([&ALL]).chain(WITH_RIVALS);
         figures.find(|figure| figure.name == name).expect("only names of the list are possible")
     })
 }
 
 fn alone_and_all() -> impl Iterator<Item = &'static Figure> {
-    [&ALL, &README].into_iter().chain(alone())
+    [&ALL].into_iter().chain(WITH_RIVALS).chain(alone())
 }
 
 /// Whose figures are made.
@@ -136,6 +149,16 @@ pub(crate) enum Paper {
 }
 
 impl Args {
+    /// Whether the figure is made of several runs, each a process of its own.
+    pub(crate) fn is_several_runs(&self) -> bool {
+        self.figure.is_some_and(|figure| figure.name == ALL.name) || self.is_with_rivals()
+    }
+
+    /// Whether the rivals have a part in the figure.
+    pub(crate) fn is_with_rivals(&self) -> bool {
+        self.figure.is_some_and(|figure| WITH_RIVALS.iter().any(|with_rivals| with_rivals.name == figure.name))
+    }
+
     /// Refuses options that would change nothing.
     ///
     /// # Errors
@@ -167,15 +190,15 @@ impl Args {
             return Err(Error::Usage("--ptx is for a GPU; leave it out".into()));
         }
         // Their processes would not have it.
-        if self.ptx.is_some()
-            && self.figure.is_some_and(|figure| [ALL.name, README.name, "first-answer"].contains(&figure.name))
-        {
+        let is_first_answer = self.figure.is_some_and(|figure| figure.name == "first-answer");
+        if self.ptx.is_some() && (self.is_several_runs() || is_first_answer) {
             return Err(Error::Usage(
                 "--ptx is for one figure at a time, and not for first-answer; leave it out".into(),
             ));
         }
-        if self.rivals.is_some() && self.figure.is_none_or(|figure| figure.name != README.name) {
-            return Err(Error::Usage("--rivals is for --figure readme; leave it out".into()));
+        if self.rivals.is_some() && !self.is_with_rivals() {
+            let names = WITH_RIVALS.map(|figure| figure.name).join(", ");
+            return Err(Error::Usage(format!("--rivals is for --figure {names}; leave it out")));
         }
         Ok(())
     }
@@ -196,6 +219,8 @@ mod tests {
             "--ptx d --figure readme",
             "--ptx d --figure first-answer",
             "--rivals d --figure all",
+            "--rivals d --figure lanetree-queries",
+            "--ptx d --figure sorted-windows",
             "--figure readme --sizes 8",
             "--figure latency --full",
         ] {

@@ -1,7 +1,7 @@
 //! The command line, and a run from its start to its end.
 
 use super::all;
-use super::args::{ALL, Args, KeyWidth, README};
+use super::args::{Args, KeyWidth};
 use super::driver;
 use super::error::{Error, Result};
 use super::figure::{Figure, Needs, Request, Run};
@@ -22,8 +22,8 @@ use std::time::Instant;
 
 /// Runs the command, of a program that was built from this.
 pub(crate) fn run(args: &Args, built: Option<Built>) -> ExitCode {
-    let is_all = args.figure.is_some_and(|figure| [ALL.name, README.name].contains(&figure.name));
-    let outcome = args.check().and_then(|()| if is_all { all::run(args, built) } else { bench(args, built) });
+    let outcome =
+        args.check().and_then(|()| if args.is_several_runs() { all::run(args, built) } else { bench(args, built) });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -2,7 +2,7 @@
 //! from the records that the bench writes; the README's picture; and tables of figures in documents.
 //!
 //! What is drawn stands in `figures/` and `picture.toml`, what the papers claim in `claims/`, and what tables of
-//! documents have in `tables.toml`. The program calls [`main`]; the library is there for it, and for tests here and of the
+//! documents have in `tables/`. The program calls [`main`]; the library is there for it, and for tests here and of the
 //! bench.
 
 mod chart;
@@ -115,9 +115,8 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
 
 /// Writes the tables of all documents that have some.
 fn write_tables(claims: &Claims, figures: &Figures, store: &Store) -> Result<(), Error> {
-    let tables = Tables::read()?;
-    for file in tables.files() {
-        rewrite(file, |text| tables.written(file, text, store))?;
+    for document in &Tables::read()?.0 {
+        rewrite(&document.file, |text| document.written(text, store))?;
     }
     rewrite(runs::FILE, |text| runs::written(text, claims, figures, store))
 }

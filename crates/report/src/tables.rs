@@ -1,7 +1,9 @@
 //! Tables of figures in documents, and numbers in their texts, from the records: so that text and record cannot differ.
 //!
 //! A document marks where a table stands: `<!-- table: NAME -->`, the table, `<!-- end -->`; and where a number does, in a
-//! line: `<!-- value: NAME -->`, the number, `<!-- end -->`.
+//! line: `<!-- value: NAME -->`, the number, `<!-- end -->`. What stands there is in `tables/`, a file for each document: a row of
+//! a table has texts for its first columns, and a record with its numbers; each number is of the one row of the record that says
+//! all of `rows`, the row's and the number's. `cargo xtask report --tables` writes them.
 
 use crate::data;
 use crate::facts::{Facts, Filter};
@@ -9,37 +11,52 @@ use crate::number::Unit;
 use crate::provenance;
 use crate::store::Store;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The card of records that are named without one.
 const CARD: &str = "nvidia-h200";
 
-/// All tables: `tables.toml`.
+/// A file for each document.
+const DOCUMENTS: [(&str, &str); 4] = [
+    ("tables/readme.toml", include_str!("../tables/readme.toml")),
+    ("tables/figures.toml", include_str!("../tables/figures.toml")),
+    ("tables/choosing-an-index.toml", include_str!("../tables/choosing-an-index.toml")),
+    ("tables/performance.toml", include_str!("../tables/performance.toml")),
+];
+
+/// What is written into all documents.
+#[derive(Debug)]
+pub(crate) struct Tables(pub(crate) Vec<Document>);
+
+/// What is written into a document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tables {
+pub(crate) struct Document {
+    /// It, from the workspace's root.
+    pub(crate) file: String,
+    #[serde(default)]
     table: Vec<Table>,
     #[serde(default)]
-    value: Vec<Value>,
+    values: Vec<Values>,
 }
 
-/// Numbers in a text.
+/// Numbers in a text: those of a record's rows that have something in common.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Value {
-    name: String,
-    /// The document, from the workspace's root.
-    file: String,
-    row: Row,
+struct Values {
+    record: Records,
+    /// What all their rows say.
+    #[serde(default)]
+    rows: Filter,
+    /// By the name that stands in the text.
+    of: BTreeMap<String, Number>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
     name: String,
-    /// The document, from the workspace's root.
-    file: String,
     column: Vec<Column>,
     row: Vec<Row>,
     /// Whether a line beneath it says what its records were made on and from.
@@ -65,7 +82,7 @@ struct Row {
     record: Records,
     /// What the record's rows say.
     rows: Filter,
-    /// Whether it is left out until there is a record.
+    /// Whether it is left out until there is a record with its numbers.
     #[serde(default)]
     may_wait: bool,
     /// Numbers of the columns that have none.
@@ -115,44 +132,43 @@ struct Number {
 
 impl Tables {
     pub(crate) fn read() -> Result<Self, data::Error> {
-        data::read("tables.toml", include_str!("../tables.toml"))
+        DOCUMENTS.into_iter().map(|(file, text)| data::read(file, text)).collect::<Result<_, _>>().map(Self)
     }
+}
 
-    /// The documents that have tables.
-    pub(crate) fn files(&self) -> Vec<&str> {
-        let tables = self.table.iter().map(|table| &*table.file);
-        let mut files: Vec<&str> = tables.chain(self.value.iter().map(|value| &*value.file)).collect();
-        files.sort_unstable();
-        files.dedup();
-        files
-    }
-
-    /// A document with its tables written; or what is wrong with it.
-    pub(crate) fn written(&self, file: &str, text: &str, store: &Store) -> Result<String, String> {
-        let mut text = text.to_owned();
-        for table in self.table.iter().filter(|table| table.file == file) {
+impl Document {
+    /// Its text with its tables and numbers written; or what is wrong with it.
+    pub(crate) fn written(&self, text: &str, store: &Store) -> Result<String, String> {
+        let (file, mut text) = (&self.file, text.to_owned());
+        for table in &self.table {
             let begin = format!("<!-- table: {} -->\n", table.name);
             let start = text.find(&begin).ok_or_else(|| format!("{file} has no line {begin:?}"))? + begin.len();
             let end = text[start..].find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", table.name))?;
             text.replace_range(start..start + end, &table.markdown(store)?);
         }
-        for value in self.value.iter().filter(|value| value.file == file) {
-            let begin = format!("<!-- value: {} -->", value.name);
-            let numbers =
-                value.row.numbers(&value.row.of, store).map_err(|error| format!("{}: {error}", value.name))?;
-            let parts: Vec<&str> = text.split(&begin).collect();
-            let [first, rest @ ..] = &parts[..] else { continue };
-            if rest.is_empty() {
-                return Err(format!("{file} has no {begin:?}"));
+        for values in &self.values {
+            for (name, number) in &values.of {
+                let number = number.of(&values.record, &values.rows, store);
+                let number = number.map_err(|error| format!("{file}: {name}: {error}"))?;
+                let begin = format!("<!-- value: {name} -->");
+                let parts: Vec<&str> = text.split(&begin).collect();
+                let [first, rest @ ..] = &parts[..] else { continue };
+                if rest.is_empty() {
+                    return Err(format!("{file} has no {begin:?}"));
+                }
+                let mut written = (*first).to_owned();
+                for part in rest {
+                    let end = part.find("<!-- end -->").ok_or_else(|| format!("{file}: {name} has no end"))?;
+                    written += &format!("{begin}{number}{}", &part[end..]);
+                }
+                text = written;
             }
-            let mut written = (*first).to_owned();
-            for part in rest {
-                let end = part.find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", value.name))?;
-                written += &format!("{begin}{numbers}{}", &part[end..]);
-            }
-            text = written;
         }
-        Ok(text)
+        let marked = text.split("<!-- value: ").skip(1).filter_map(|part| part.split(" -->").next());
+        match marked.into_iter().find(|name| !self.values.iter().any(|values| values.of.contains_key(*name))) {
+            Some(name) => Err(format!("{file}: no value {name:?}")),
+            None => Ok(text),
+        }
     }
 }
 
@@ -177,7 +193,8 @@ impl Table {
     }
 
     fn rows(&self, store: &Store) -> impl Iterator<Item = &Row> {
-        self.row.iter().filter(|row| !row.may_wait || row.record.find(store).is_ok())
+        let is_there = |row: &Row| (0..self.column.len()).all(|i| self.cell(row, i, store).is_ok());
+        self.row.iter().filter(move |row| !row.may_wait || is_there(row))
     }
 
     fn cell(&self, row: &Row, column: usize, store: &Store) -> Result<String, String> {
@@ -192,15 +209,17 @@ impl Table {
 
 impl Row {
     fn numbers(&self, of: &[Number], store: &Store) -> Result<String, String> {
-        let numbers: Result<Vec<String>, String> = of.iter().map(|number| number.of(self, store)).collect();
+        let numbers: Result<Vec<String>, String> =
+            of.iter().map(|number| number.of(&self.record, &self.rows, store)).collect();
         Ok(numbers?.join("; "))
     }
 }
 
 impl Number {
-    fn of(&self, row: &Row, store: &Store) -> Result<String, String> {
-        let filter = self.rows.or(&row.rows);
-        let (_, record, rows) = self.record.as_ref().unwrap_or(&row.record).find(store)?;
+    /// As text: of a record and rows, unless it names others.
+    fn of(&self, record: &Records, rows: &Filter, store: &Store) -> Result<String, String> {
+        let filter = self.rows.or(rows);
+        let (_, record, rows) = self.record.as_ref().unwrap_or(record).find(store)?;
         let rows: Vec<&Facts> = rows.iter().filter(|facts| filter.takes(facts)).collect();
         let [facts] = rows[..] else {
             return Err(format!("{} rows of {record} with {}", rows.len(), filter.describe()));
@@ -221,9 +240,10 @@ mod tests {
     #[test]
     fn the_committed_tables_are_what_would_be_written() {
         let (tables, store) = (Tables::read().unwrap(), Store::of_folder(&records()).unwrap());
-        for file in tables.files() {
+        for document in &tables.0 {
+            let file = &document.file;
             let committed = fs::read_to_string(workspace().join(file)).unwrap();
-            let written = tables.written(file, &committed, &store).unwrap();
+            let written = document.written(&committed, &store).unwrap();
             assert!(written == committed, "tables of {file} are not what the records say: cargo xtask report --tables");
         }
     }
@@ -235,13 +255,12 @@ mod tests {
             [("a", 12.5), ("b", 2.5)].map(|(index, rate)| json!({ "index": index, "giga_per_second": rate, "x": 5 }));
         fs::write(&path, crate::store::tests::record(&rows)).unwrap();
         let store = Store::of_files(&[path]).unwrap();
-        toml::from_str::<Tables>(toml).unwrap().written("f.md", text, &store)
+        toml::from_str::<Document>(&format!("file = \"f.md\"\n{toml}")).unwrap().written(text, &store)
     }
 
     const TABLE: &str = r#"
         [[table]]
         name = "t"
-        file = "f.md"
         column = [
             { title = "index" },
             { title = "rate", of = [{ field = "giga_per_second" }, { field = "giga_per_second", over = "x", unit = "times" }] },
@@ -265,17 +284,19 @@ mod tests {
     #[test]
     fn a_number_stands_wherever_its_mark_does() {
         let toml = r#"
-            table = []
-            [[value]]
-            name = "v"
-            file = "f.md"
-            row = { record = ["new", "r"], rows = { index = "a" }, of = [{ field = "giga_per_second" }] }"#;
+            [[values]]
+            record = ["new", "r"]
+            of = { v = { rows = { index = "a" }, field = "giga_per_second" } }"#;
         let text = "A <!-- value: v -->1<!-- end --> B <!-- value: v --><!-- end -->.";
         let v = "<!-- value: v -->12.5 G/s<!-- end -->";
         assert_eq!(written(toml, text).unwrap(), format!("A {v} B {v}."));
         assert_eq!(written(toml, "A").unwrap_err(), "f.md has no \"<!-- value: v -->\"");
         assert_eq!(written(toml, "<!-- value: v -->1").unwrap_err(), "f.md: v has no end");
-        assert_eq!(written(&toml.replace("\"r\"", "\"s\""), text).unwrap_err(), "v: no record new or s");
+        assert_eq!(written(&toml.replace("\"r\"", "\"s\""), text).unwrap_err(), "f.md: v: no record new or s");
+        assert_eq!(
+            written(toml, &format!("{text} <!-- value: w -->1<!-- end -->")).unwrap_err(),
+            "f.md: no value \"w\""
+        );
     }
 
     #[test]
@@ -295,8 +316,12 @@ mod tests {
         assert_eq!(error(&TABLE.replace("{ index = \"a\" }", "{ }"), text), "t: 2 rows of r with ");
         assert_eq!(error(&TABLE.replace("\"r\"", "\"s\""), text), "t: no record s");
         let waits = TABLE.replace("\"r\", rows = { index = \"b\"", "\"s\", may_wait = true, rows = { index = \"b\"");
-        let left = written(&waits, text).unwrap();
-        assert!(left.contains("| A |") && !left.contains("| B |"), "{left}");
+        let waits_for_a_row =
+            TABLE.replace("\"r\", rows = { index = \"b\"", "\"r\", may_wait = true, rows = { index = \"c\"");
+        for toml in [&waits, &waits_for_a_row] {
+            let left = written(toml, text).unwrap();
+            assert!(left.contains("| A |") && !left.contains("| B |"), "{left}");
+        }
         assert_eq!(error(&TABLE.replace("over = \"x\"", "over = \"y\""), text), "t: r has no y");
     }
 }

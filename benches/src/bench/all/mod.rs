@@ -1,11 +1,11 @@
 //! `--figure all`: a record for every figure, each made by processes of its own. `--figure readme`: one record of all that
-//! README and its picture say, of one machine. What stands already is passed over, so that the command can be given again
-//! until all is there.
+//! README and its picture say, of one machine; `--figure sorted-windows`: the same of sorted batches. What stands already is
+//! passed over, so that the command can be given again until all is there.
 
 mod plan;
 mod rivals;
 
-use crate::bench::args::{Args, README};
+use crate::bench::args::Args;
 use crate::bench::error::{Error, Result};
 use crate::bench::figure::Takes;
 use crate::bench::figures::alone;
@@ -67,21 +67,25 @@ pub(crate) fn run(args: &Args, built: Option<Built>) -> Result<()> {
     let campaign = Campaign::new(args, built, &device, folder)?;
     // The children have the card for themselves.
     drop(device);
-    if args.figure.is_none_or(|figure| figure.name != README.name) {
+    let Some(planned) =
+        plan::with_rivals().into_iter().find(|planned| args.figure.is_some_and(|figure| figure.name == planned.record))
+    else {
         return campaign.make(&plan::plan(&args.paper, args.full), &mut start);
-    }
-    let Some(rivals) = args.rivals.as_deref() else {
-        let needs = "README compares with rivals: name the folder of their programs or sources with --rivals DIR";
-        return Err(Error::Usage(needs.into()));
     };
-    campaign.make(&[plan::readme()], &mut |run, file| {
+    let Some(rivals) = args.rivals.as_deref() else {
+        let record = planned.record;
+        let needs =
+            format!("{record} compares with rivals: name the folder of their programs or sources with --rivals DIR");
+        return Err(Error::Usage(needs));
+    };
+    campaign.make(&[planned], &mut |run, file| {
         if run.arguments[0] != plan::RIVALS {
             return start(run, file);
         }
         let mut making = Making::begin(campaign.built.clone());
         making.arguments.clone_from(&run.arguments);
         let made = serde_json::to_value(making.end(0)).map_err(|error| (error.to_string(), 2))?;
-        rivals::run(rivals, &campaign.machine, args.seed, &made, file)
+        rivals::run(rivals, &run.arguments[1..], &campaign.machine, args.seed, &made, file)
     })
 }
 
@@ -232,8 +236,8 @@ impl<'a> Campaign<'a> {
     fn arguments(&self, piece: Piece, is_planned: bool) -> Vec<String> {
         let args = self.args;
         let words = piece.words();
-        if piece.options == plan::RIVALS {
-            return vec![plan::RIVALS.into()];
+        if words.first() == Some(&plan::RIVALS) {
+            return words.into_iter().map(Into::into).collect();
         }
         let figure = alone().find(|figure| words.get(1) == Some(&figure.name));
         let takes = figure.map_or(Takes::SIZES, |figure| figure.takes);

@@ -143,12 +143,28 @@ const LIST: &[Line] = &[
     line(Lanetree, "sharded", &[piece("--figure sharded", 110)]),
 ];
 
-/// The piece that is no run of the bench: the rivals' programs.
+/// The first word of a piece that is no run of the bench: the rivals' programs that stand after it.
 pub(crate) const RIVALS: &str = "rivals";
+
+/// The records of several figures and of rivals, by their figures' names.
+pub(crate) fn with_rivals() -> [Planned; 2] {
+    [readme(), sorted_windows()]
+}
+
+/// The record of sorted batches. Rates are compared with CUB's and with the copy of memory of the same run.
+fn sorted_windows() -> Planned {
+    let pieces = [
+        piece("--figure lanetree-queries --sizes 26", 110),
+        piece("--figure asof", 40),
+        piece("--sizes 26 --only ceilings", 30),
+        piece("rivals sorted_search", 60),
+    ];
+    Planned { record: "sorted-windows", paper: Lanetree, pieces: pieces.to_vec() }
+}
 
 /// The record of README, its picture, and the choice of an index. A piece for each size of `lanetree-queries`, since it has
 /// 32-bit keys and distributions at its largest size up to 2^26 alone.
-pub(crate) fn readme() -> Planned {
+fn readme() -> Planned {
     let pieces = [
         piece("--figure lanetree-queries --sizes 24", 60),
         piece("--figure lanetree-queries --sizes 26", 110),
@@ -165,7 +181,7 @@ pub(crate) fn readme() -> Planned {
         piece("--figure hbtree-sizes --sizes 26,30 --queries 25", 70),
         piece("--figure first-answer", 40),
         // Last: what fails keeps the pieces after it from being made.
-        piece(RIVALS, 200),
+        piece("rivals cuco_static_map sorted_array sorted_search", 200),
     ];
     Planned { record: "readme", paper: Lanetree, pieces: pieces.to_vec() }
 }
@@ -194,10 +210,11 @@ fn paper_of(figure: &str) -> Paper {
 }
 
 impl Piece {
-    /// The options of its command, in words. For a figure that is not in the list, the figure's name.
+    /// The options of its command, in words. For a figure that is not in the list, the figure's name. For rivals, [`RIVALS`]
+    /// and their programs.
     pub(crate) fn words(self) -> Vec<&'static str> {
         match self.options.strip_prefix("--") {
-            None if !self.options.is_empty() => vec!["--figure", self.options],
+            None if !self.options.is_empty() && !self.options.starts_with(RIVALS) => vec!["--figure", self.options],
             _ => self.options.split_whitespace().collect(),
         }
     }
@@ -206,7 +223,8 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::args::Args;
+    use crate::bench::all::rivals::PROGRAMS;
+    use crate::bench::args::{Args, WITH_RIVALS};
     use clap::Parser;
     use std::collections::BTreeSet;
 
@@ -231,6 +249,7 @@ mod tests {
             seconds.iter().sum::<u64>() <= 2 * 540 && seconds.iter().all(|&seconds| seconds <= MOST),
             "{seconds:?}"
         );
+        assert!(sorted_windows().pieces.iter().map(|piece| piece.seconds).sum::<u64>() <= 540);
     }
 
     #[test]
@@ -238,7 +257,8 @@ mod tests {
         let all = plan(&[], false);
         let mut names: BTreeSet<&str> = all.iter().map(|planned| planned.record).collect();
         assert_eq!(names.len(), all.len());
-        assert!(names.insert(readme().record));
+        assert!(with_rivals().iter().all(|planned| names.insert(planned.record)));
+        assert_eq!(with_rivals().map(|planned| planned.record), WITH_RIVALS.map(|figure| figure.name));
         let missing: Vec<&str> = alone().map(|figure| figure.name).filter(|name| !names.contains(name)).collect();
         assert_eq!(missing, [""; 0]);
         let shown = lanetree_report::record_names();
@@ -248,8 +268,13 @@ mod tests {
 
     #[test]
     fn every_piece_is_a_command_that_is_taken() {
-        for planned in [false, true].into_iter().flat_map(|is_full| plan(&[], is_full)).chain([readme()]) {
-            for piece in planned.pieces.into_iter().filter(|piece| piece.options != RIVALS) {
+        for planned in [false, true].into_iter().flat_map(|is_full| plan(&[], is_full)).chain(with_rivals()) {
+            for piece in planned.pieces {
+                if let Some((&RIVALS, names)) = piece.words().split_first() {
+                    let is_known = |name: &&str| PROGRAMS.iter().any(|(program, _)| program == name);
+                    assert!(!names.is_empty() && names.iter().all(is_known), "{names:?}");
+                    continue;
+                }
                 let arguments = Args::try_parse_from([vec!["lanetree-bench"], piece.words()].concat()).unwrap();
                 arguments.check().unwrap();
             }

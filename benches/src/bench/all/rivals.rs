@@ -6,16 +6,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What README compares with, and what nvcc needs to compile it.
-const PROGRAMS: [(&str, &[&str]); 2] =
-    [("cuco_static_map", &["--expt-relaxed-constexpr", "-I", "cuCollections/include"]), ("sorted_array", &[])];
+/// The programs, and what nvcc needs to compile them. Folders that are not there are passed over.
+pub(super) const PROGRAMS: [(&str, &[&str]); 3] = [
+    ("cuco_static_map", &["--expt-relaxed-constexpr", "-I", "cuCollections/include"]),
+    ("sorted_array", &[]),
+    ("sorted_search", &["-I", "cccl/nvidia/cu13/include/cccl"]),
+];
 
 type Result<T> = core::result::Result<T, (String, u8)>;
 
-/// Runs the rivals of a folder, and writes what they say as a record of this machine, made as `made` says.
-pub(crate) fn run(folder: &Path, machine: &Machine, seed: u64, made: &Value, file: &Path) -> Result<()> {
+/// Runs those programs of a folder that are among `names`, and writes what they say as a record of this machine, made as
+/// `made` says.
+pub(crate) fn run(
+    folder: &Path,
+    names: &[String],
+    machine: &Machine,
+    seed: u64,
+    made: &Value,
+    file: &Path,
+) -> Result<()> {
     let mut rows = Vec::new();
-    for (name, options) in PROGRAMS {
+    for (name, options) in PROGRAMS.into_iter().filter(|(name, _)| names.iter().any(|asked| asked == name)) {
         let program = program(folder, name, options)?;
         let output = Command::new(&program).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| (format!("cannot start {}: {error}", program.display()), 2))?;
@@ -108,7 +119,8 @@ mod tests {
         let machine = machine::of(&Device::host()).unwrap();
         let file = folder.path().join("r.json");
         write(LINE);
-        run(folder.path(), &machine, 1, &made, &file).unwrap();
+        let names = ["cuco_static_map", "sorted_array", "--max-seconds"].map(String::from);
+        run(folder.path(), &names, &machine, 1, &made, &file).unwrap();
         let record = Record::parse(&fs::read_to_string(&file).unwrap()).unwrap();
         assert!(record.machine.is_same_as(&machine) && record.made[0].rows == 2);
         assert_eq!(record.date.as_deref(), Some("2026-11-26"));
@@ -120,12 +132,12 @@ mod tests {
         );
 
         write(&LINE.replace("\"right\":true", "\"right\":false"));
-        let (why, code) = run(folder.path(), &machine, 1, &made, &file).unwrap_err();
+        let (why, code) = run(folder.path(), &names, &machine, 1, &made, &file).unwrap_err();
         assert!(why.contains("an answer is wrong") && code == 2, "{why}");
         fs::remove_file(folder.path().join("sorted_array")).unwrap();
         write("");
         fs::remove_file(folder.path().join("cuco_static_map")).unwrap();
-        let (why, _) = run(folder.path(), &machine, 1, &made, &file).unwrap_err();
+        let (why, _) = run(folder.path(), &names, &machine, 1, &made, &file).unwrap_err();
         assert!(why.contains("nvcc"), "{why}");
     }
 }
