@@ -10,6 +10,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::{ByteKeys, Cuart, Device, Stream};
 use lanetree_base::staging::{Addresses, Queries, Results, Route, Staging};
+use lanetree_base::uninit::replace;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::grt::{Compare, Grt};
 use lanetree_record::Timing;
@@ -133,10 +134,10 @@ impl HostGrt {
             },
             collect: &|piece, out| {
                 let values = piece.array::<u32>(0);
-                piece.place(out, |i| values[i]);
+                piece.found(out, |i| values[i])
             },
         };
-        Ok(self.staging.send(Packed { width, bytes: keys.bytes() }, out, &route)?)
+        Ok(replace(out, |out| self.staging.send(Packed { width, bytes: keys.bytes() }, out, &route))?)
     }
 }
 
