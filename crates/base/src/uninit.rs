@@ -136,6 +136,11 @@ impl<'a, T> Uninit<'a, T> {
         Self { elements: first, memory: self.memory }
     }
 
+    /// Takes all elements off.
+    pub fn take_all(&mut self) -> Self {
+        self.take_first(self.len())
+    }
+
     /// Writes each element, by its number.
     pub fn fill(self, mut element: impl FnMut(usize) -> T) -> Written<'a> {
         let len = self.len();

@@ -5,8 +5,9 @@ use crate::on_stream::{DeviceRows, Scratch};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
+use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{check_rows, make_room, with_room};
+use lanetree_frame::room::{check_rows, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
 use lanetree_frame::{JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
@@ -150,10 +151,11 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let mut all = JoinRows { offsets: with_room(lows.len() + 1)?, rows: Vec::new() };
         all.offsets.push(0);
         let mut pieces = RowPieces::new(lows.len(), PIECE, MOST_ROWS);
+        let staging = &self.started.staging().queries;
         while let Some(piece) = pieces.piece() {
             let (count, before) = (piece.len(), all.offsets[piece.start]);
-            let highs = highs.map(|highs| device.upload(&highs[piece.clone()])).transpose()?;
-            let lows = device.upload(&lows[piece.clone()])?;
+            let highs = highs.map(|highs| staging.uploaded(device, &highs[piece.clone()])).transpose()?;
+            let lows = staging.uploaded(device, &lows[piece.clone()])?;
             self.on(&stream).locate(&lows, highs.as_ref(), &mut scratch, &mut out.offsets)?;
             let mut total = [0];
             out.offsets.copy_range_to(count, &mut total)?;
@@ -162,13 +164,12 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
             if !pieces.takes(&piece, rows) {
                 continue;
             }
-            let (rows, first) = (usize::try_from(rows).unwrap_or(usize::MAX), all.rows.len());
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
             out.rows = device.alloc(rows)?;
             self.on(&stream).copy(&lows, &scratch, &mut out)?;
-            make_room(&mut all.rows, rows)?;
-            all.rows.resize(first + rows, V::MIN);
-            out.rows.copy_to(&mut all.rows[first..])?;
-            all.offsets.extend(out.offsets.to_vec()?[1..=count].iter().map(|offset| before + offset));
+            staging.append(&out.rows, 0..rows, &mut all.rows)?;
+            staging.append(&out.offsets, 1..count + 1, &mut all.offsets)?;
+            all.offsets[piece.start + 1..].par_iter_mut().with_min_len(TASK).for_each(|offset| *offset += before);
         }
         Ok(all)
     }

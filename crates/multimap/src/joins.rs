@@ -8,13 +8,17 @@ use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
-use lanetree_frame::room::{check_rows, make_room, with_room};
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::{check_rows, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
 use lanetree_frame::{Buffer, Closed, Join, JoinBounds, JoinRows, Result, Validity};
 use lanetree_layout::{AnyKey, Word};
 
 /// Probes that are on the device at a time, a multiple of 32.
 const PIECE: usize = if cfg!(test) { 1 << 6 } else { 1 << 23 };
+
+/// Offsets that a thread changes at a time: fewer take less time than to wake it.
+const TASK: usize = 1 << 15;
 
 /// Rows that are on the device at a time, unless one probe has more.
 const MOST_ROWS: u64 = if cfg!(test) { 1 << 7 } else { row_pieces::MOST_ROWS };
@@ -50,7 +54,10 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             probes.len(),
             join,
             &mut scratch,
-            |on, piece, scratch, offsets| on.locate_join(&self.device.upload(&probes[piece])?, scratch, offsets),
+            |on, piece, scratch, offsets| {
+                let probes = self.staging.uploaded(&self.device, &probes[piece])?;
+                on.locate_join(&probes, scratch, offsets)
+            },
             |on, count, scratch, rows| on.copy_join(count, scratch, rows),
         )
     }
@@ -96,7 +103,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             join,
             &mut scratch,
             |on, piece, scratch, offsets| {
-                let bounds = (self.device.upload(&lows[piece.clone()])?, self.device.upload(&highs[piece])?);
+                let upload = |bounds| self.staging.uploaded(&self.device, bounds);
+                let bounds = (upload(&lows[piece.clone()])?, upload(&highs[piece])?);
                 on.locate_range_join((&bounds.0, &bounds.1), how, scratch, offsets)
             },
             |on, count, scratch, rows| on.copy_range_join(count, scratch, rows),
@@ -132,8 +140,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             if !kind.has_rows() {
                 // One row per probe at most.
                 pieces.takes(&piece, 0);
-                let offsets = found.offsets.to_vec()?;
-                let kept = offsets[..=count].windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
+                let offsets = self.staging.downloaded(&found.offsets, 0..count + 1)?;
+                let kept = offsets.windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
                 all.offsets.extend(kept.scan(before, |end, rows| {
                     *end += rows;
                     Some(*end)
@@ -145,13 +153,12 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             if !pieces.takes(&piece, rows) {
                 continue;
             }
-            let (rows, first) = (total(rows), all.rows.len());
+            let rows = total(rows);
             found.values = device.alloc(rows)?;
             copy(&on, count, scratch, &mut found.values)?;
-            make_room(&mut all.rows, rows)?;
-            all.rows.resize(first + rows, V::MIN);
-            found.values.copy_to(&mut all.rows[first..])?;
-            all.offsets.extend(found.offsets.to_vec()?[1..=count].iter().map(|offset| before + offset));
+            self.staging.append(&found.values, 0..rows, &mut all.rows)?;
+            self.staging.append(&found.offsets, 1..count + 1, &mut all.offsets)?;
+            all.offsets[piece.start + 1..].par_iter_mut().with_min_len(TASK).for_each(|offset| *offset += before);
         }
         Ok(all)
     }

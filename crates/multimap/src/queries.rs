@@ -56,14 +56,18 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// driver.
     pub fn get_all_many(&self, keys: &[K]) -> Result<ValueRows<V>> {
         let stream = self.device.stream()?;
-        let queries = self.device.upload(keys)?;
+        let queries = self.staging.uploaded(&self.device, keys)?;
         let mut scratch = Scratch::new(&self.device, keys.len())?;
         let mut rows = DeviceRows::new(&self.device, keys.len(), 0)?;
         // With room for none they are counted.
         self.on(&stream).get_all(&queries, &mut scratch, &mut rows)?;
         rows.values = self.device.alloc(total(read(&rows.offsets, keys.len())?))?;
         self.on(&stream).copy_places(keys.len(), &mut scratch, values_only(&mut rows.values))?;
-        Ok(ValueRows { offsets: rows.offsets.to_vec()?, values: rows.values.to_vec()? })
+        let (offsets, values) = (0..keys.len() + 1, 0..rows.values.len());
+        Ok(ValueRows {
+            offsets: self.staging.downloaded(&rows.offsets, offsets)?,
+            values: self.staging.downloaded(&rows.values, values)?,
+        })
     }
 
     /// The value of each key that was inserted first; `None` for an absent key.

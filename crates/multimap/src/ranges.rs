@@ -9,8 +9,7 @@ use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
 use lanetree_frame::fixed::DeviceRanges;
 use lanetree_frame::ranges::RangeBatch;
-use lanetree_frame::room::zeroed;
-use lanetree_frame::{Buffer, KeyRange, Ranges, Result};
+use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Inclusive bounds of ranges, and limits if one of them has any.
@@ -61,8 +60,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     fn ranges_into(&self, (starts, ends, limits): Bounds<'_, K>, out: &mut Ranges<K, V>) -> Result<()> {
         let (device, count) = (&self.device, starts.len());
         let stream = device.stream()?;
-        let (starts, ends) = (device.upload(starts)?, device.upload(ends)?);
-        let limits = limits.map(|limits| device.upload(limits)).transpose()?;
+        let (starts, ends) = (self.staging.uploaded(device, starts)?, self.staging.uploaded(device, ends)?);
+        let limits = limits.map(|limits| self.staging.uploaded(device, limits)).transpose()?;
         let (bounds, limits) = ((&starts, &ends), (limits.as_ref(), u64::MAX));
         let mut scratch = RangeScratch::new(device, count, 0)?;
         let mut found = DeviceRanges::new(device, count, 0)?;
@@ -72,9 +71,12 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         scratch.reserve(device, count, pairs)?;
         (found.keys, found.values) = (device.alloc(pairs)?, device.alloc(pairs)?);
         self.on(&stream).copy_ranges(bounds, limits, &mut scratch, &mut found)?;
-        copy_to(&found.offsets, &mut out.offsets)?;
-        copy_to(&found.keys, &mut out.keys)?;
-        copy_to(&found.values, &mut out.values)
+        out.offsets.clear();
+        out.keys.clear();
+        out.values.clear();
+        self.staging.append(&found.offsets, 0..count + 1, &mut out.offsets)?;
+        self.staging.append(&found.keys, 0..pairs, &mut out.keys)?;
+        self.staging.append(&found.values, 0..pairs, &mut out.values)
     }
 
     /// The number of pairs of each range of keys, in the order of the ranges: every value counts. Returns when the
@@ -110,11 +112,11 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     fn counts(&self, (starts, ends, limits): Bounds<'_, K>) -> Result<Vec<u64>> {
         let (device, count) = (&self.device, starts.len());
         let stream = device.stream()?;
-        let (starts, ends) = (device.upload(starts)?, device.upload(ends)?);
-        let limits = limits.map(|limits| device.upload(limits)).transpose()?;
+        let (starts, ends) = (self.staging.uploaded(device, starts)?, self.staging.uploaded(device, ends)?);
+        let limits = limits.map(|limits| self.staging.uploaded(device, limits)).transpose()?;
         let (mut scratch, mut counts) = (RangeScratch::new(device, count, 0)?, device.alloc(count)?);
         self.on(&stream).limits(limits.as_ref()).count_range(&starts, &ends, &mut counts, &mut scratch)?;
-        Ok(counts.to_vec()?)
+        self.staging.downloaded(&counts, 0..count)
     }
 
     /// Iterates over the pairs of a range of keys, as [`iter`](Self::iter) does over all: `3..7`, `..=7`, or a [`KeyRange`] with a
@@ -156,13 +158,4 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
 
 fn bounds_of<K>(batch: &RangeBatch<K>) -> Bounds<'_, K> {
     (&batch.starts, &batch.ends, (!batch.limits.is_empty()).then_some(&batch.limits[..]))
-}
-
-/// Copies a buffer to a vector, in place of what that holds.
-fn copy_to<T: bytemuck::Pod>(from: &Buffer<T>, to: &mut Vec<T>) -> Result<()> {
-    if to.capacity() < from.len() {
-        *to = zeroed(from.len())?;
-    }
-    to.resize(from.len(), T::zeroed());
-    Ok(from.copy_to(to)?)
 }

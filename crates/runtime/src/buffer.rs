@@ -433,18 +433,38 @@ impl<T: Pod> Buffer<T> {
         to: &mut PinnedBuffer<T>,
         at: usize,
     ) -> Result<()> {
-        let action = "copying from a buffer asynchronously";
-        self.device.check_same(stream.device(), action)?;
-        let from = self.part(action, range.start, length(&range))?;
         let out = at..at.saturating_add(length(&range));
-        let out = to.part(&out).ok_or_else(|| out_of_range(action, &out, to.len()))?;
+        let data = to.part(&out).ok_or_else(|| out_of_range(DOWNLOADING, &out, to.len()))?;
+        self.download_bytes(stream, range, (data.cast(), to.uses_mut()))
+    }
+
+    /// Copies the elements of `range` to the first bytes of pinned memory, whatever it has; otherwise like
+    /// [`Buffer::download_async`].
+    ///
+    /// # Errors
+    /// As [`Buffer::upload_async`].
+    pub fn download_bytes_async<U: Pod>(
+        &self,
+        stream: &Stream,
+        range: Range<usize>,
+        to: &mut PinnedBuffer<U>,
+    ) -> Result<()> {
+        let out = 0..length(&range).saturating_mul(size_of::<T>()).div_ceil(size_of::<U>().max(1));
+        let data = to.part(&out).ok_or_else(|| out_of_range(DOWNLOADING, &out, to.len()))?;
+        self.download_bytes(stream, range, (data.cast(), to.uses_mut()))
+    }
+
+    /// Copies the elements of `range` to pinned memory, which has room for their bytes.
+    fn download_bytes(&self, stream: &Stream, range: Range<usize>, (data, uses): (*mut u8, &mut Uses)) -> Result<()> {
+        self.device.check_same(stream.device(), DOWNLOADING)?;
+        let from = self.part(DOWNLOADING, range.start, length(&range))?;
         match length(&range) * size_of::<T>() {
             0 => Ok(()),
             bytes => {
                 self.uses.read(stream)?;
-                to.uses_mut().write(stream)?;
+                uses.write(stream)?;
                 // SAFETY: both ranges have these bytes, and remember that the stream uses them.
-                unsafe { self.device.machine.copy(Direction::ToHost, out.cast(), from, bytes, Some(stream.raw()))? };
+                unsafe { self.device.machine.copy(Direction::ToHost, data, from, bytes, Some(stream.raw()))? };
                 stream.queue().count_work();
                 Ok(())
             }
@@ -513,6 +533,8 @@ impl<T: Pod> Buffer<T> {
 }
 
 const UPLOADING: &str = "copying to a buffer asynchronously";
+/// What downloads are, in errors.
+const DOWNLOADING: &str = "copying from a buffer asynchronously";
 
 fn same_length(action: &'static str, expected: usize, actual: usize) -> Result<()> {
     if expected == actual { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }

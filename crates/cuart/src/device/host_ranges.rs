@@ -126,13 +126,14 @@ impl<V: Word> Cuart<V> {
         let (stream, count) = (&self.device.stream()?, spans.len());
         let mut ends = zeroed(2 * count)?;
         ends.par_chunks_exact_mut(2).zip(spans).for_each(|(ends, span)| ends.copy_from_slice(&[span.start, span.end]));
-        let spans = &mut self.device.upload(&ends)?;
+        let staging = &self.batches.staging;
+        let spans = &mut staging.uploaded(&self.device, &ends)?;
         // The number of pairs is known first, then the lengths of their keys.
         let on = self.on(stream);
         let mut none = DeviceByteRanges::new(self, count, 0, 0)?;
         on.gather(spans, count, &mut GatherScratch::new(&self.device, count, 0)?, &mut none)?;
         stream.synchronize()?;
-        let offsets = none.offsets.to_vec()?;
+        let offsets = staging.downloaded(&none.offsets, 0..count + 1)?;
         let pairs = offsets[count] as usize;
         let mut scratch = GatherScratch::new(&self.device, count, pairs)?;
         let mut out = DeviceByteRanges::new(self, count, pairs, 0)?;
@@ -152,9 +153,9 @@ impl<V: Word> Cuart<V> {
         out.key_bytes = self.device.alloc(bytes.div_ceil(8))?;
         on.gather(spans, count, &mut scratch, &mut out)?;
         stream.synchronize()?;
-        let words = out.key_bytes.to_vec()?;
+        let words = staging.downloaded(&out.key_bytes, 0..out.key_bytes.len())?;
         let bytes = copied(&bytemuck::cast_slice::<u64, u8>(&words)[..bytes])?;
         let keys = ByteKeysBuf::from_parts(bytes, key_offsets);
-        Ok(ByteRanges { offsets, keys, values: out.values.to_vec()? })
+        Ok(ByteRanges { offsets, keys, values: staging.downloaded(&out.values, 0..pairs)? })
     }
 }

@@ -12,7 +12,7 @@ use core::ops::Range;
 use lanetree_base::Error;
 use lanetree_base::error::check_bounds;
 use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, keep_last, reverse_rows, take_nearest};
-use lanetree_base::room::{check_rows, make_room, with_room};
+use lanetree_base::room::{check_rows, with_room};
 use lanetree_base::row_pieces::{MOST_ROWS, RowPieces};
 use lanetree_base::{Closed, JoinBounds, Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
@@ -390,7 +390,7 @@ pub(super) fn k_nearest_many<I: FixedIndex>(
 ) -> Result<Ranges<I::Key, I::Value>> {
     how.rule::<I::Key>()?;
     in_pieces(index, queries.len(), |on, piece, scratch| {
-        let queries = index.device().upload(&queries[piece])?;
+        let queries = index.staging().queries.uploaded(index.device(), &queries[piece])?;
         let asked = begin_nearest(on, &queries, k, how, scratch)?;
         Ok((queries, asked))
     })
@@ -405,7 +405,8 @@ pub(super) fn range_last_many<I: FixedIndex>(
 ) -> Result<Ranges<I::Key, I::Value>> {
     check_bounds(starts.len(), ends.len())?;
     in_pieces(index, starts.len(), |on, piece, scratch| {
-        let (starts, ends) = (index.device().upload(&starts[piece.clone()])?, index.device().upload(&ends[piece])?);
+        let upload = |bounds| index.staging().queries.uploaded(index.device(), bounds);
+        let (starts, ends) = (upload(&starts[piece.clone()])?, upload(&ends[piece])?);
         let asked = begin_last(on, (&starts, &ends), k, scratch)?;
         Ok((ends, asked))
     })
@@ -447,13 +448,9 @@ fn in_pieces<I: FixedIndex>(
         let pairs = usize::try_from(counted).unwrap_or(usize::MAX);
         let mut out = DeviceRanges { offsets, keys: device.alloc(pairs)?, values: device.alloc(pairs)? };
         on.find(&queries, asked, rounds, &mut scratch, &mut out)?;
-        make_room(&mut all.keys, pairs)?;
-        make_room(&mut all.values, pairs)?;
         all.offsets.extend(rows[1..].iter().map(|&row| row + before as u64));
-        all.keys.resize(before + pairs, bytemuck::Zeroable::zeroed());
-        all.values.resize(before + pairs, bytemuck::Zeroable::zeroed());
-        out.keys.copy_to(&mut all.keys[before..])?;
-        out.values.copy_to(&mut all.values[before..])?;
+        index.staging().queries.append(&out.keys, 0..pairs, &mut all.keys)?;
+        index.staging().queries.append(&out.values, 0..pairs, &mut all.values)?;
     }
     Ok(all)
 }
