@@ -14,7 +14,7 @@ use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::zeroed;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route, is_set};
 use lanetree_base::uninit::{Uninit, Written, made, replace};
-use lanetree_base::{Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
+use lanetree_base::{BatchOrder, Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_runtime::{DeviceKind, PinnedBuffer};
 use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
@@ -228,9 +228,10 @@ pub trait HostForm: FixedIndex {
             scratch: 0,
             reads_once: true,
             launch: &|stream, keys: &[Self::Key], input, out| {
+                let tuning = Self::in_order(Self::Tuning::default(), BatchOrder::of_sample(keys));
                 ask(input.cast(), keys.len() as u64, out).into_iter().try_for_each(|query| {
                     // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                    unsafe { self.launch(stream, &Self::Tuning::default(), &query) }
+                    unsafe { self.launch(stream, &tuning, &query) }
                 })
             },
             collect: &collect,

@@ -17,7 +17,7 @@ use lanetree_base::parallel::*;
 use lanetree_base::room::{make_room, out_of_memory, zeroed};
 use lanetree_base::staging::{ACROSS_THE_BUS, PieceSlot, TakenSlots, Work, spare_threads};
 use lanetree_base::uninit::{Uninit, Written, append, append_both};
-use lanetree_base::{Ranges, Result};
+use lanetree_base::{BatchOrder, Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
@@ -224,6 +224,7 @@ pub(super) trait Pieces: FixedIndex {
     /// Queues a piece's search: its cursors stay on the device, its offsets go to main memory.
     fn locate_piece(&self, slot: &mut Locating<Self::Key>, limited: bool, is_small: bool) -> Result<()> {
         let (count, stream) = (slot.count, &slot.stream);
+        let tuning = Self::in_order(Self::Tuning::default(), BatchOrder::of_sample(&slot.staged_starts[..count]));
         // Pinned memory has the same address on a GPU.
         let across = is_small && self.device().kind() == DeviceKind::Cuda;
         let mut limits = Global::null();
@@ -244,7 +245,7 @@ pub(super) trait Pieces: FixedIndex {
         let (cursors, counts) = (slot.scratch.cursors.write_on(stream)?, slot.scratch.counts.write_on(stream)?);
         let batch = LocateBatch { starts, ends, limits, count: count as u64, limit: u64::MAX, cursors, counts };
         // SAFETY: the slot's memory has room for that many ranges; the pointers are for its stream.
-        unsafe { self.launch(stream, &Self::Tuning::default(), &Query::Locate(batch))? };
+        unsafe { self.launch(stream, &tuning, &Query::Locate(batch))? };
         let scratch = &mut slot.scratch;
         exclusive_scan(stream, &scratch.counts, count, &mut slot.offsets, &mut scratch.scan)?;
         Ok(slot.offsets.download_async(stream, 0..count + 1, &mut slot.staged_offsets, 0)?)
