@@ -6,7 +6,8 @@ use crate::native::View;
 use crate::options::{TABLE_NODES, shared_bytes_per_block};
 use crate::tuning::TUNING;
 use core::ops::RangeInclusive;
-use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups, check_pairs};
+use lanetree_frame::aggregate_steps::aggregate_groups;
+use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{

@@ -1,10 +1,15 @@
 //! Queries in device form.
 
+mod aggregate;
 mod joins;
 mod range_joins;
+mod scratch;
 
+pub use aggregate::AggregateScratch;
 pub use joins::{DeviceJoin, JoinScratch};
 pub use range_joins::RangeJoinScratch;
+use scratch::EndScratch;
+pub use scratch::{RangeScratch, Scratch};
 
 use crate::contents::Contents;
 use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, scan_pairs};
@@ -17,85 +22,7 @@ use lanetree_frame::{BatchOrder, Buffer, Device, Result, Stream};
 use lanetree_kernels_multimap::layout::{COUNT_BITS, place};
 use lanetree_lane_tree::LaneTree;
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{ExpandScratch, Expanded, Spans, expand};
-
-/// Scratch memory of look-ups in device form: 8 bytes per query, reusable for the next batch.
-#[derive(Debug)]
-pub struct Scratch {
-    pub(crate) places: Buffer<u64>,
-    expand: ExpandScratch,
-}
-
-impl Scratch {
-    /// Memory on `device` for batches of up to `queries` queries, allocated now.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] if the device has no room.
-    pub fn new(device: &Device, queries: usize) -> Result<Self> {
-        Ok(Self { places: device.alloc(queries)?, expand: ExpandScratch::new(device, queries)? })
-    }
-
-    /// Its bytes on the device.
-    pub fn bytes(&self) -> usize {
-        self.places.bytes() + self.expand.bytes()
-    }
-}
-
-/// Scratch memory of ranges and scans in device form: 60 bytes and a key per range, and a key and 8 bytes for each pair that is found;
-/// reusable for the next batch.
-#[derive(Debug)]
-pub struct RangeScratch<K: AnyKey> {
-    firsts: Buffer<u64>,
-    lasts: Buffer<u64>,
-    neighbors: Buffer<K>,
-    begins: Buffer<u64>,
-    counts: Buffer<u64>,
-    /// How many distinct keys each scan has.
-    key_counts: Buffer<u32>,
-    expand: ExpandScratch,
-    /// The distinct keys of the ranges, and their places.
-    keys: DeviceRanges<K, u64>,
-    key_scratch: fixed::RangeScratch,
-}
-
-impl<K: AnyKey> RangeScratch<K> {
-    /// Enough for `ranges` ranges with `capacity` pairs in all; 0 pairs are enough to count them.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] if the device has no room.
-    pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
-        Ok(Self {
-            firsts: device.alloc(ranges)?,
-            lasts: device.alloc(ranges)?,
-            neighbors: device.alloc(ranges)?,
-            begins: device.alloc(ranges)?,
-            counts: device.alloc(ranges)?,
-            key_counts: device.alloc(ranges)?,
-            expand: ExpandScratch::new(device, ranges)?,
-            keys: DeviceRanges::new(device, ranges, capacity)?,
-            key_scratch: fixed::RangeScratch::new(device, ranges)?,
-        })
-    }
-
-    /// Makes room for `capacity` pairs.
-    pub(crate) fn reserve(&mut self, device: &Device, ranges: usize, capacity: usize) -> Result<()> {
-        if self.keys.keys.len() < capacity {
-            self.keys = DeviceRanges::new(device, ranges, capacity)?;
-        }
-        Ok(())
-    }
-
-    /// Its bytes on the device.
-    pub fn bytes(&self) -> usize {
-        let own = [&self.firsts, &self.lasts, &self.begins, &self.counts, &self.keys.offsets, &self.keys.values];
-        own.iter().map(|buffer| buffer.bytes()).sum::<usize>()
-            + self.neighbors.bytes()
-            + self.key_counts.bytes()
-            + self.keys.keys.bytes()
-            + self.expand.bytes()
-            + self.key_scratch.bytes()
-    }
-}
+use lanetree_primitives::{Expanded, Spans, expand};
 
 /// Of rows only their offsets.
 pub(crate) fn offsets_only<V>(offsets: &mut Buffer<u64>) -> Expanded<'_, V> {
@@ -277,7 +204,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check_ranks(count, ranks, scratch)?;
         // Past the last key: past the last value.
         let end = place(self.contents.len, 0);
-        let RangeScratch { firsts, neighbors, counts, .. } = scratch;
+        let RangeScratch { ends: EndScratch { firsts, neighbors, .. }, counts, .. } = scratch;
         self.keys().miss(end).successor(queries, neighbors, firsts)?;
         spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
     }
@@ -297,7 +224,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.contents.check_order("upper_bound")?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
-        let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
+        let EndScratch { firsts, lasts, neighbors } = &mut scratch.ends;
         self.keys().miss(0).predecessor(queries, neighbors, lasts)?;
         // From the first value of all to the last one of that key.
         firsts.fill_zero(self.stream)?;
@@ -306,7 +233,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
 
     fn check_ranks(&self, count: usize, ranks: &Buffer<u64>, scratch: &RangeScratch<K>) -> Result<()> {
         self.check("the ranks' buffer", count, ranks)?;
-        self.check("the scratch memory", count, &scratch.firsts)
+        self.check("the scratch memory", count, &scratch.ends.firsts)
     }
 
     /// Finds the last pair whose key is at or below each of `queries`: its key goes to `keys[i]` and its value to
@@ -391,9 +318,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let count = bounds.0.len();
         self.contents.check_order("range")?;
         self.check("the offsets' buffer", count + 1, offsets)?;
-        self.ends(bounds, limits.0, scratch)?;
+        self.ends(bounds, limits.0, &mut scratch.ends)?;
         self.check("the scratch memory", count, &scratch.counts)?;
-        let found = (&scratch.firsts, &scratch.lasts);
+        let found = (&scratch.ends.firsts, &scratch.ends.lasts);
         spans(self.stream, found, limits, count, Some(&mut scratch.begins), &mut scratch.counts)?;
         self.copy_spans(count, scratch, offsets_only(offsets))
     }
@@ -436,8 +363,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.contents.check_order("count_range")?;
         let QueryOptions { limits, limit, .. } = self.options;
         self.check("the counts' buffer", starts.len(), counts)?;
-        self.ends((starts, ends), limits, scratch)?;
-        spans(self.stream, (&scratch.firsts, &scratch.lasts), (limits, limit), starts.len(), None, counts)
+        self.ends((starts, ends), limits, &mut scratch.ends)?;
+        let EndScratch { firsts, lasts, .. } = &scratch.ends;
+        spans(self.stream, (firsts, lasts), (limits, limit), starts.len(), None, counts)
     }
 
     /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending
@@ -503,7 +431,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         &self,
         (starts, ends): (&Buffer<K>, &Buffer<K>),
         limits: Option<&Buffer<u64>>,
-        scratch: &mut RangeScratch<K>,
+        scratch: &mut EndScratch<K>,
     ) -> Result<()> {
         let count = starts.len();
         check_bounds(count, ends.len())?;

@@ -27,7 +27,9 @@ mod staging;
 mod steps;
 mod streaming;
 
-pub use aggregate::{Aggregate, AggregateScratch, DeviceAggregates, Number, aggregate_in_pieces, aggregates_of};
+#[doc(hidden)]
+pub use aggregate::{AGGREGATE_PIECE, LocatedRanges};
+pub use aggregate::{Aggregate, AggregateScratch, Number, aggregate_in_pieces, aggregates_of};
 use all::{AllRows, copied_pairs};
 pub use all::{Columns, copied, each_window};
 #[doc(hidden)]
@@ -49,7 +51,7 @@ pub use nearest::{k_nearest, range_last};
 pub use on_stream::{OnStream, bits};
 pub use options::{QueryOptions, Uses};
 pub use pairs::SortedPairs;
-pub use query::{Query, aggregate_groups};
+pub use query::Query;
 #[doc(hidden)]
 pub use range::first_pairs_of;
 pub use range::{DeviceRanges, RangeScratch};
@@ -62,6 +64,7 @@ pub use staging::Staging;
 pub use steps::{RowsOfProbes, Steps, asof_on_host, asof_searches, check_ranges};
 
 use core::fmt::Debug;
+pub use lanetree_base::aggregate_steps::DeviceAggregates;
 use lanetree_base::{BatchOrder, Op, Result, UpdateReport};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};

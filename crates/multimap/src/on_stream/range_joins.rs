@@ -1,6 +1,6 @@
 //! Joins by ranges in device form.
 
-use super::{DeviceJoin, OnStream, RangeScratch, offsets_only, values_only};
+use super::{DeviceJoin, EndScratch, OnStream, RangeScratch, offsets_only, values_only};
 use crate::places::spans;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{Side, Uses, numbers};
@@ -142,7 +142,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         check_validity(stream, valid, count)?;
         let RangeJoinScratch { lows: firsts, highs: lasts, ranges, hits, nowhere, .. } = scratch;
         how.on_stream(stream, lows, highs, &mut *firsts, &mut *lasts)?;
-        let RangeScratch { firsts: from, lasts: to, neighbors, begins, counts, .. } = ranges;
+        let RangeScratch { ends: EndScratch { firsts: from, lasts: to, neighbors }, begins, counts, .. } = ranges;
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
         self.keys().neighbors_of_first(count, Side::Lower, firsts, neighbors, from)?;
         self.keys().miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
