@@ -57,7 +57,7 @@ use lanetree_simt::{KeyWord, Word, shl_clamped};
 /// 32-bit words of a node.
 pub const NODE_WORDS: u32 = 16;
 /// 64-bit words of a bucket.
-pub const LINE_WORDS: u32 = 8;
+pub const BUCKET_WORDS: u32 = 8;
 /// 64-bit words of a record.
 pub const fn record_words<K: KeyWord, V: Value>() -> u32 {
     if K::BITS == 128 || !V::IS_SOME { 6 } else { 4 }
@@ -67,7 +67,7 @@ pub const MOST_RECORD_WORDS: usize = 6;
 /// Planes of a record: bits of the number of pairs in a bucket, less one.
 pub const fn planes<K: KeyWord, V: Value>() -> u32 {
     let of_pairs = if K::BITS == 32 { 3 } else { 2 };
-    if V::IS_SOME { of_pairs } else { line_slots::<K, V>().ilog2() }
+    if V::IS_SOME { of_pairs } else { bucket_slots::<K, V>().ilog2() }
 }
 /// The most of them.
 pub const MOST_PLANES: usize = 4;
@@ -87,19 +87,19 @@ pub const HALVES_CHILDREN: u32 = SEPARATORS * 2 + 1;
 /// A separator of 15 bits that no query reaches.
 pub const UNUSED_HALF: u32 = 0x7fff;
 /// Buckets of the table above the nodes.
-pub const TOP_BUCKETS: u32 = 2048;
+pub const TABLE_ENTRIES: u32 = 2048;
 /// Slots of a bucket.
-pub const fn line_slots<K: KeyWord, V: Value>() -> u32 {
-    LINE_WORDS / 2 * chunk_slots::<K, V>()
+pub const fn bucket_slots<K: KeyWord, V: Value>() -> u32 {
+    BUCKET_WORDS / 2 * chunk_slots::<K, V>()
 }
 /// The most of them.
 pub const MOST_SLOTS: usize = 16;
 
 /// Buckets that a build gives a node beyond those that it needs, if it doesn't fill them: later pairs may make buckets
-/// end at other places.
-pub const fn spare_lines(is_full: bool, lines: u32) -> u32 {
-    let most = BITMAP_CHILDREN.saturating_sub(lines);
-    match lines / 16 {
+/// end at other positions.
+pub const fn spare_buckets(is_full: bool, buckets: u32) -> u32 {
+    let most = BITMAP_CHILDREN.saturating_sub(buckets);
+    match buckets / 16 {
         _ if is_full => 0,
         spare if spare < most => spare,
         _ => most,
@@ -117,27 +117,27 @@ pub const fn has_values_beside<K: KeyWord, V: Value>() -> bool {
 }
 
 /// Buckets that have their values after them, together in 64 bytes.
-const fn lines_of_values<K: KeyWord, V: Value>() -> u32 {
-    64 / (line_slots::<K, V>() * V::BYTES as u32)
+const fn buckets_of_values<K: KeyWord, V: Value>() -> u32 {
+    64 / (bucket_slots::<K, V>() * V::BYTES as u32)
 }
 
-/// 64-bit words of `lines` buckets, with their values.
-pub const fn words_of_lines<K: KeyWord, V: Value>(lines: u64) -> u64 {
+/// 64-bit words of `buckets` buckets, with their values.
+pub const fn words_of_buckets<K: KeyWord, V: Value>(buckets: u64) -> u64 {
     if !has_values_beside::<K, V>() {
-        return lines * LINE_WORDS as u64;
+        return buckets * BUCKET_WORDS as u64;
     }
     // The last values come after as many buckets as others.
-    let together = lines_of_values::<K, V>() as u64;
-    lines.div_ceil(together) * (together + 1) * LINE_WORDS as u64
+    let together = buckets_of_values::<K, V>() as u64;
+    buckets.div_ceil(together) * (together + 1) * BUCKET_WORDS as u64
 }
 
 /// How many buckets have room in `words` 64-bit words, with their values.
-pub const fn lines_in_words<K: KeyWord, V: Value>(words: u64) -> u64 {
+pub const fn buckets_in_words<K: KeyWord, V: Value>(words: u64) -> u64 {
     if !has_values_beside::<K, V>() {
-        return words / LINE_WORDS as u64;
+        return words / BUCKET_WORDS as u64;
     }
-    let together = lines_of_values::<K, V>() as u64;
-    words / ((together + 1) * LINE_WORDS as u64) * together
+    let together = buckets_of_values::<K, V>() as u64;
+    words / ((together + 1) * BUCKET_WORDS as u64) * together
 }
 
 /// Where a node begins among all, in 32-bit words.
@@ -154,9 +154,9 @@ pub fn record_at<K: KeyWord, V: Value>(node: impl Into<u64>) -> u64 {
 
 /// Where a bucket begins among all, in 64-bit words.
 #[inline(always)]
-pub const fn line_at<K: KeyWord, V: Value>(line: u32) -> u64 {
-    let beside = if has_values_beside::<K, V>() { line / lines_of_values::<K, V>() } else { 0 };
-    (line as u64 + beside as u64) * LINE_WORDS as u64
+pub const fn bucket_at<K: KeyWord, V: Value>(bucket: u32) -> u64 {
+    let beside = if has_values_beside::<K, V>() { bucket / buckets_of_values::<K, V>() } else { 0 };
+    (bucket as u64 + beside as u64) * BUCKET_WORDS as u64
 }
 
 /// Where 16 bytes of buckets begin, in 64-bit words: counted from the first bucket on.
@@ -165,16 +165,16 @@ pub const fn chunk_at<K: KeyWord, V: Value>(chunk: u64) -> u64 {
     if !has_values_beside::<K, V>() {
         return chunk * 2;
     }
-    let chunks = LINE_WORDS as u64 / 2;
-    line_at::<K, V>((chunk / chunks) as u32) + chunk % chunks * 2
+    let chunks = BUCKET_WORDS as u64 / 2;
+    bucket_at::<K, V>((chunk / chunks) as u32) + chunk % chunks * 2
 }
 
 /// Where the value of a slot is, if buckets have keys alone: in values, from the first word of all buckets on.
 #[inline(always)]
-pub const fn value_at<K: KeyWord, V: Value>(line: u32, slot: u32) -> u64 {
-    let (lines, bytes) = (lines_of_values::<K, V>(), V::BYTES as u64);
-    let values = line_at::<K, V>(line - line % lines) * 8 + lines as u64 * 64;
-    values / bytes + (line % lines * line_slots::<K, V>() + slot) as u64
+pub const fn value_at<K: KeyWord, V: Value>(bucket: u32, slot: u32) -> u64 {
+    let (buckets, bytes) = (buckets_of_values::<K, V>(), V::BYTES as u64);
+    let values = bucket_at::<K, V>(bucket - bucket % buckets) * 8 + buckets as u64 * 64;
+    values / bytes + (bucket % buckets * bucket_slots::<K, V>() + slot) as u64
 }
 
 /// Slots of 16 bytes: 2 for keys and values of 32 bits, otherwise 1; of keys alone as many as there is room for.
@@ -383,11 +383,11 @@ impl Quantiser {
 
     /// The quantised key of a key that is in the node; for other keys the result is unspecified.
     #[inline(always)]
-    pub fn place<K: KeyWord>(self, word: K) -> u32 {
+    pub fn quantise<K: KeyWord>(self, word: K) -> u32 {
         self.scaled(self.window(word))
     }
 
-    /// Whether [`Quantiser::place_of_any`] can do with a key that is below the node's first one by less than 2^`bits`. Keys below
+    /// Whether [`Quantiser::quantise_any`] can do with a key that is below the node's first one by less than 2^`bits`. Keys below
     /// the first one must be known otherwise.
     #[inline(always)]
     pub fn takes_rough<K: KeyWord>(self, bits: u32) -> bool {
@@ -398,7 +398,7 @@ impl Quantiser {
     /// The quantised key of any key: the smallest for keys below the node's first key, the largest for keys too far
     /// above it.
     #[inline(always)]
-    pub fn place_of_any<K: KeyWord>(self, word: K, first: K) -> u32 {
+    pub fn quantise_any<K: KeyWord>(self, word: K, first: K) -> u32 {
         let rotation = self.rotation::<K>();
         let mut window = self.window(word);
         if word < first {
@@ -449,13 +449,13 @@ impl Quantiser {
         (self.0 >> 22) + *BITMAP_FACTORS.start() as u32 - 1
     }
 
-    /// [`Quantiser::place`] for bitmaps.
+    /// [`Quantiser::quantise`] for bitmaps.
     #[inline(always)]
     pub fn cell<K: KeyWord>(self, word: K) -> u32 {
         self.cell_of(self.window(word))
     }
 
-    /// [`Quantiser::place`] for quantised keys of 15 bits.
+    /// [`Quantiser::quantise`] for quantised keys of 15 bits.
     #[inline(always)]
     pub fn half<K: KeyWord>(self, word: K) -> u32 {
         self.half_of(self.window(word))
@@ -468,9 +468,9 @@ impl Quantiser {
 
     #[inline(always)]
     fn half_of(self, window: u32) -> u32 {
-        let place = (window * (self.0 >> 22 & (HALVES_CODE - 1))) >> 8;
+        let quantised = (window * (self.0 >> 22 & (HALVES_CODE - 1))) >> 8;
         // Below an unused separator.
-        place.min(UNUSED_HALF - 1)
+        quantised.min(UNUSED_HALF - 1)
     }
 }
 
@@ -497,22 +497,22 @@ const GUARDS: u32 = 0x8000_8000;
 
 /// A quantised key of 15 bits for [`begun_in_guarded`].
 #[inline(always)]
-pub const fn guarded(place: u32) -> u32 {
-    place | place << 16 | GUARDS
+pub const fn guarded(quantised: u32) -> u32 {
+    quantised | quantised << 16 | GUARDS
 }
 
 /// How many children begin at or before the quantised key, of those whose separators of 15 bits are in four words.
 #[inline(always)]
-pub fn begun_in_halves(words: [u32; 4], place: u32) -> u32 {
-    begun_in_guarded(words, guarded(place))
+pub fn begun_in_halves(words: [u32; 4], quantised: u32) -> u32 {
+    begun_in_guarded(words, guarded(quantised))
 }
 
 /// As [`begun_in_halves`], for a [`guarded`] quantised key; for a quantised key of 0, which has no guards, none, whatever the words
 /// are.
 #[inline(always)]
-pub fn begun_in_guarded(words: [u32; 4], place: u32) -> u32 {
-    let [a, b, c, d] = words.map(|separators| place.wrapping_sub(separators));
-    let is_guarded = (place as i32 >> 31) as u32;
+pub fn begun_in_guarded(words: [u32; 4], quantised: u32) -> u32 {
+    let [a, b, c, d] = words.map(|separators| quantised.wrapping_sub(separators));
+    let is_guarded = (quantised as i32 >> 31) as u32;
     // One count for all: counting bits is slow.
     let begun = a & GUARDS | b >> 1 & GUARDS >> 1 | c >> 2 & GUARDS >> 2 | d >> 3 & GUARDS >> 3;
     (begun & is_guarded).count_ones()
@@ -539,7 +539,7 @@ impl<K: KeyWord> Prefixes<K> {
     pub fn new(origin: K, last: K, split: K, gap: K) -> (Self, u32) {
         let bits = last.wrapping_sub(origin).wrapping_sub(gap).significant_bits();
         let prefixes = Self { origin, split, gap, shift: bits.saturating_sub(32) };
-        (prefixes, bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
+        (prefixes, bits.min(32).saturating_sub(TABLE_ENTRIES.ilog2()))
     }
 
     /// The prefix of a key.
@@ -638,14 +638,14 @@ impl<K: KeyWord> Record<K> {
 
     /// The pairs in the buckets before a bucket of the node.
     #[inline(always)]
-    pub fn before<V: Value>(&self, line: u32) -> u32 {
+    pub fn before<V: Value>(&self, bucket: u32) -> u32 {
         // In halves: kernels count bits in 32-bit words.
         let below = |from: u32| {
-            let bits = line.saturating_sub(from);
+            let bits = bucket.saturating_sub(from);
             if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
         };
         let (low, high) = (below(0), below(32));
-        let mut pairs = line;
+        let mut pairs = bucket;
         for plane in 0..planes::<K, V>() as usize {
             let word = self.planes[plane];
             pairs += ((word as u32 & low).count_ones() + ((word >> 32) as u32 & high).count_ones()) << plane;
@@ -655,10 +655,10 @@ impl<K: KeyWord> Record<K> {
 
     /// The pairs in a bucket.
     #[inline(always)]
-    pub fn len(&self, line: u32) -> u32 {
+    pub fn len(&self, bucket: u32) -> u32 {
         // Planes that there are not are 0.
         let [a, b, c, d] = self.planes;
-        let bit = |plane: u64| (plane >> line & 1) as u32;
+        let bit = |plane: u64| (plane >> bucket & 1) as u32;
         1 + bit(a) + 2 * bit(b) + 4 * bit(c) + 8 * bit(d)
     }
 }
@@ -680,21 +680,21 @@ impl<K: KeyWord> Record<K> {
 impl HalfRecord {
     /// The pairs in the buckets before one of them.
     #[inline(always)]
-    pub fn before(&self, line: u32) -> u32 {
-        let pairs = |(plane, &bits): (usize, &u32)| (bits & ((1 << line) - 1)).count_ones() << plane;
-        line + self.planes.iter().enumerate().map(pairs).sum::<u32>()
+    pub fn before(&self, bucket: u32) -> u32 {
+        let pairs = |(plane, &bits): (usize, &u32)| (bits & ((1 << bucket) - 1)).count_ones() << plane;
+        bucket + self.planes.iter().enumerate().map(pairs).sum::<u32>()
     }
 
     /// What the record says of the buckets from one of them on, which becomes the first.
     #[inline(always)]
-    pub fn from(&self, line: u32) -> Self {
-        Self { planes: self.planes.map(|bits| bits >> line) }
+    pub fn from(&self, bucket: u32) -> Self {
+        Self { planes: self.planes.map(|bits| bits >> bucket) }
     }
 
     /// The pairs in one of the buckets.
     #[inline(always)]
-    pub fn own(&self, line: u32) -> u32 {
-        let pairs = |(plane, &bits): (usize, &u32)| (bits >> line & 1) << plane;
+    pub fn own(&self, bucket: u32) -> u32 {
+        let pairs = |(plane, &bits): (usize, &u32)| (bits >> bucket & 1) << plane;
         1 + self.planes.iter().enumerate().map(pairs).sum::<u32>()
     }
 
@@ -730,25 +730,28 @@ mod tests {
                 let exactly = |words: u32| u128::from(number) * u128::from(words);
                 assert_eq!(u128::from(node_at(number)), exactly(NODE_WORDS), "node {number}");
                 assert_eq!(u128::from(record_at::<K, V>(number)), exactly(record_words::<K, V>()), "record {number}");
-                let beside = if has_values_beside::<K, V>() { number / lines_of_values::<K, V>() } else { 0 };
-                let line = exactly(LINE_WORDS) + u128::from(beside) * u128::from(LINE_WORDS);
-                assert_eq!(u128::from(line_at::<K, V>(number)), line, "line {number}");
-                let chunk = u64::from(number) * u64::from(LINE_WORDS / 2) + 3;
-                assert_eq!(u128::from(chunk_at::<K, V>(chunk)), line + 6, "chunk {chunk}");
+                let beside = if has_values_beside::<K, V>() { number / buckets_of_values::<K, V>() } else { 0 };
+                let bucket = exactly(BUCKET_WORDS) + u128::from(beside) * u128::from(BUCKET_WORDS);
+                assert_eq!(u128::from(bucket_at::<K, V>(number)), bucket, "bucket {number}");
+                let chunk = u64::from(number) * u64::from(BUCKET_WORDS / 2) + 3;
+                assert_eq!(u128::from(chunk_at::<K, V>(chunk)), bucket + 6, "chunk {chunk}");
                 if has_values_beside::<K, V>() {
-                    let slots = u128::from(line_slots::<K, V>());
-                    let first = line_at::<K, V>(number - number % lines_of_values::<K, V>());
+                    let slots = u128::from(bucket_slots::<K, V>());
+                    let first = bucket_at::<K, V>(number - number % buckets_of_values::<K, V>());
                     let at = u128::from(first) * 8 / V::BYTES as u128
-                        + u128::from(lines_of_values::<K, V>()) * 64 / V::BYTES as u128;
-                    let own = u128::from(number % lines_of_values::<K, V>()) * slots + slots - 1;
+                        + u128::from(buckets_of_values::<K, V>()) * 64 / V::BYTES as u128;
+                    let own = u128::from(number % buckets_of_values::<K, V>()) * slots + slots - 1;
                     assert_eq!(
-                        u128::from(value_at::<K, V>(number, line_slots::<K, V>() - 1)),
+                        u128::from(value_at::<K, V>(number, bucket_slots::<K, V>() - 1)),
                         at + own,
-                        "value of line {number}"
+                        "value of bucket {number}"
                     );
                 }
-                let lines = u64::from(number);
-                assert!(lines_in_words::<K, V>(words_of_lines::<K, V>(lines)) >= lines, "room for {lines} lines");
+                let buckets = u64::from(number);
+                assert!(
+                    buckets_in_words::<K, V>(words_of_buckets::<K, V>(buckets)) >= buckets,
+                    "room for {buckets} buckets"
+                );
             }
         }
         of::<u32, u32>();

@@ -2,12 +2,12 @@
 //!
 //! Each lane has a query. At every level four lanes read a node together, 16 bytes each, for each of their four queries in
 //! turn: so a node is one access to a cache line, and four of them are on their way at a time. The lane whose query it is
-//! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
+//! gets the node's head and hands out its quantised key; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS,
-    Prefixes, Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at,
-    chunk_slots, guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, record_at, record_words,
+    ANY_FORMAT, BUCKET_WORDS, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS,
+    Prefixes, Quantiser, Record, TABLE_ENTRIES, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, bucket_at,
+    chunk_at, chunk_slots, guarded, has_keys_alone, has_values_beside, node_at, pairs_of, record_at, record_words,
     value_at,
 };
 use crate::quads::{OfQuad, QUAD, byte_of, own, sum_bytes};
@@ -19,8 +19,8 @@ kernel_args! {
     /// A tree on the device: passed to kernels by value.
     pub struct TreeRef<K> {
         /// The buckets; a node's buckets are consecutive, in the order of their keys:
-        /// [`words_of_lines`](crate::layout::words_of_lines) for `line_count`.
-        pub lines: Global<u64>,
+        /// [`words_of_buckets`](crate::layout::words_of_buckets) for `bucket_count`.
+        pub buckets: Global<u64>,
         /// The nodes, level by level from the lowest: [`NODE_WORDS`] each.
         pub nodes: Global<u32>,
         /// A record for each node of the lowest level: [`record_words`] each.
@@ -33,13 +33,13 @@ kernel_args! {
         pub top: Global<K>,
         /// The prefix of each of these.
         pub prefixes: Global<u32>,
-        /// For each of [`TOP_BUCKETS`] buckets of prefixes the first and the last node of the highest level in which their keys
+        /// For each of [`TABLE_ENTRIES`] buckets of prefixes the first and the last node of the highest level in which their keys
         /// may be, 16 bits each.
         pub table: Global<u32>,
         /// Pairs.
         pub len: u64,
         /// Buckets, with those that no node has.
-        pub line_count: u32,
+        pub bucket_count: u32,
         /// Nodes of the lowest level.
         pub leaf_nodes: u32,
         /// Nodes of the highest level.
@@ -49,7 +49,7 @@ kernel_args! {
         /// [`Prefixes::shift`].
         pub prefix_shift: u32,
         /// A prefix's bucket is the prefix, shifted to the right by this.
-        pub bucket_shift: u32,
+        pub table_shift: u32,
         /// Levels of nodes; 0 for a tree without pairs.
         pub height: u32,
         /// The formats that nodes of each level have, [`FORMAT_BITS`] a level.
@@ -71,7 +71,7 @@ pub(crate) struct Children {
     firsts: OfQuad<u32>,
     /// How many children come before the one for the word: a byte each.
     pub(crate) before: u32,
-    /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
+    /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same bucket.
     is_plain: bool,
 }
 
@@ -84,7 +84,7 @@ impl Children {
 }
 
 /// Bytes of shared memory that kernels have for the table; the prefixes of the nodes that it leads to come after it.
-pub const TABLE_BYTES: u32 = Shared::<u32>::at(0, TOP_BUCKETS).end();
+pub const TABLE_BYTES: u32 = Shared::<u32>::at(0, TABLE_ENTRIES).end();
 
 /// What is above the nodes, in shared memory.
 #[derive(Clone, Copy)]
@@ -98,7 +98,7 @@ impl Top {
     /// From a byte offset on.
     #[inline(always)]
     pub(crate) const fn at(offset: u32, top_count: u32) -> Self {
-        let table = Shared::at(offset, TOP_BUCKETS);
+        let table = Shared::at(offset, TABLE_ENTRIES);
         Self { table, prefixes: Shared::at(table.end(), top_count) }
     }
 }
@@ -109,7 +109,7 @@ pub(crate) trait Above: Copy {
     ///
     /// # Safety
     /// There is such a bucket.
-    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32;
+    unsafe fn bounds<S: Simt>(self, simt: S, entry: u32) -> u32;
 
     /// Per thread. An element of [`TreeRef::prefixes`].
     ///
@@ -120,9 +120,9 @@ pub(crate) trait Above: Copy {
 
 impl Above for Top {
     #[inline(always)]
-    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32 {
+    unsafe fn bounds<S: Simt>(self, simt: S, entry: u32) -> u32 {
         // SAFETY: the caller's.
-        unsafe { simt.shared_load(self.table, bucket) }
+        unsafe { simt.shared_load(self.table, entry) }
     }
 
     #[inline(always)]
@@ -141,9 +141,9 @@ pub(crate) struct InMemory {
 
 impl Above for InMemory {
     #[inline(always)]
-    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32 {
+    unsafe fn bounds<S: Simt>(self, simt: S, entry: u32) -> u32 {
         // SAFETY: the caller's.
-        unsafe { simt.load(self.table, u64::from(bucket), Hint::ReadOnly) }
+        unsafe { simt.load(self.table, u64::from(entry), Hint::ReadOnly) }
     }
 
     #[inline(always)]
@@ -177,7 +177,7 @@ pub(crate) struct Start<K> {
 /// Where a query ends: in a bucket, after some of its pairs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Position {
-    pub(crate) line: u32,
+    pub(crate) bucket: u32,
     /// Buckets of the node before it.
     pub(crate) of_node: u32,
     /// Pairs of the bucket before it.
@@ -209,17 +209,17 @@ fn begun_in_exact<K: KeyWord>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u
 /// As [`begun_in_exact`], for the separators that begin at or before a [`guarded`] quantised key; 0 for a quantised key of 0,
 /// whatever the words are.
 #[inline(always)]
-fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
+fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, quantised: u32) -> u32 {
     let unused = UNUSED_HALF | UNUSED_HALF << 16;
     let (c, d) = if within == QUAD - 1 { (unused, unused) } else { (c, d) };
-    begun_in_guarded([a, b, c, d], place)
+    begun_in_guarded([a, b, c, d], quantised)
 }
 
 /// As [`begun_in_exact`], for the children that begin at or before a quantised key; 0 for [`NO_CELL`], whatever the words are. No
 /// quantised key reaches the words that are no separators.
 #[inline(always)]
-fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
-    let cells = place.wrapping_add(1) as i32 - (within * 128) as i32;
+fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, quantised: u32) -> u32 {
+    let cells = quantised.wrapping_add(1) as i32 - (within * 128) as i32;
     in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
 
@@ -286,13 +286,13 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
         // SAFETY: the same contract.
         unsafe {
-            copy_to_shared(simt, self.table, top.table, TOP_BUCKETS);
+            copy_to_shared(simt, self.table, top.table, TABLE_ENTRIES);
             copy_to_shared(simt, self.prefixes, top.prefixes, self.top_count);
         }
         simt.barrier();
     }
 
-    /// Per thread. The ordered word of the query at a place; the smallest word past the last query.
+    /// Per thread. The ordered word of the query at a position; the smallest word past the last query.
     ///
     /// # Safety
     /// There are `count` queries.
@@ -302,14 +302,14 @@ impl<K: KeyWord> TreeRef<K> {
         if at < count { unsafe { self.load_raw(simt, queries, at, count) }.xor(self.flip) } else { K::MIN }
     }
 
-    /// Per thread. The query at a place, as the caller has it, for use in a later round: whoever orders it at once waits for the
+    /// Per thread. The query at a position, as the caller has it, for use in a later round: whoever orders it at once waits for the
     /// load. Any word past the last query.
     ///
     /// # Safety
     /// As [`TreeRef::load`].
     #[inline(always)]
     pub(crate) unsafe fn load_raw<S: Simt>(&self, simt: S, queries: Global<K>, at: u64, count: u64) -> K {
-        // SAFETY: the place of a query.
+        // SAFETY: the position of a query.
         if at < count { unsafe { simt.load(queries, at, Hint::Streaming) } } else { K::MIN }
     }
 
@@ -323,11 +323,11 @@ impl<K: KeyWord> TreeRef<K> {
         let Self { origin, split, gap, prefix_shift: shift, .. } = *self;
         let prefixes = Prefixes { origin, split, gap, shift };
         let prefix = prefixes.of(word);
-        let bucket = prefix >> self.bucket_shift;
-        let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
+        let entry = prefix >> self.table_shift;
+        let entry = if entry < TABLE_ENTRIES { entry } else { TABLE_ENTRIES - 1 };
         // SAFETY: inside the table: its nodes are below their number.
         unsafe {
-            let bounds = top.bounds(simt, bucket);
+            let bounds = top.bounds(simt, entry);
             let mut base = bounds & 0xffff;
             let mut left = (bounds >> 16) - base;
             // The last one whose prefix is not above.
@@ -389,11 +389,11 @@ impl<K: KeyWord> TreeRef<K> {
         });
         let quantiser = Quantiser(quantiser);
         let format = quantiser.format();
-        let (mut place, mut is_plain) = (0, true);
+        let (mut quantised, mut is_plain) = (0, true);
         if ORDERED {
-            place = quantiser.place_of_any(word, first(quantiser));
+            quantised = quantiser.quantise_any(word, first(quantiser));
             // Exact nodes compare whole keys, and have no quantised keys.
-            is_plain = place == quantiser.place(word) || quantiser == Quantiser::EXACT;
+            is_plain = quantised == quantiser.quantise(word) || quantiser == Quantiser::EXACT;
         }
         // The same for all lanes: whether some node has this format. Most levels have one format.
         let formats = formats & ANY_FORMAT;
@@ -403,19 +403,19 @@ impl<K: KeyWord> TreeRef<K> {
         // Something for each of the four words: a byte each. A word passes nothing by the formats that its node does not have.
         let mut begun = 0;
         if has(Format::Bitmap) {
-            let place = if ORDERED { place } else { quantiser.cell(word) };
-            let place = if format == Format::Bitmap { place } else { NO_CELL };
+            let quantised = if ORDERED { quantised } else { quantiser.cell(word) };
+            let quantised = if format == Format::Bitmap { quantised } else { NO_CELL };
             unroll!(QUAD as usize, round => {
-                let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
-                begun |= begun_in_bitmap(chunks[round], within, place) << (8 * round);
+                let quantised = simt.shuffle(FULL_MASK, quantised, leader + round as u32);
+                begun |= begun_in_bitmap(chunks[round], within, quantised) << (8 * round);
             });
         }
         if has(Format::Halves) {
-            let place = if ORDERED { place } else { quantiser.half(word) };
-            let place = if format == Format::Halves { guarded(place) } else { 0 };
+            let quantised = if ORDERED { quantised } else { quantiser.half(word) };
+            let quantised = if format == Format::Halves { guarded(quantised) } else { 0 };
             unroll!(QUAD as usize, round => {
-                let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
-                begun |= begun_in_halves(chunks[round], within, place) << (8 * round);
+                let quantised = simt.shuffle(FULL_MASK, quantised, leader + round as u32);
+                begun |= begun_in_halves(chunks[round], within, quantised) << (8 * round);
             });
         }
         if has(Format::Exact) {
@@ -549,7 +549,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node.
     #[inline(always)]
-    pub(crate) unsafe fn first_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
+    pub(crate) unsafe fn first_bucket<S: Simt>(&self, simt: S, number: u32) -> u32 {
         let at = node_at(number) + u64::from(FIRST_CHILD);
         // SAFETY: a node. Updates change nodes, so this is no read-only load.
         unsafe { simt.load(self.nodes, at, Hint::Default) }
@@ -561,7 +561,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    unsafe fn lines<S: Simt>(&self, simt: S, top: Top, word: K) -> OfQuad<u32> {
+    unsafe fn buckets<S: Simt>(&self, simt: S, top: Top, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
         unsafe { self.descend::<S, false>(simt, self.start(simt, top, word), word, |_| K::MIN).children.numbers() }
     }
@@ -590,7 +590,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> u32 {
+    pub(crate) unsafe fn bucket_of_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> u32 {
         // SAFETY: the same contract.
         own(simt, unsafe { self.descend_any::<S, V>(simt, top, word) }.0.children.numbers())
     }
@@ -600,12 +600,12 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// Buckets of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn chunks<S: Simt, V: Value>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
+    pub(crate) unsafe fn chunks<S: Simt, V: Value>(&self, simt: S, buckets: OfQuad<u32>) -> OfQuad<[u64; 2]> {
         let within = simt.lane() % QUAD;
         core::array::from_fn(|round| {
-            let at = line_at::<K, V>(lines[round]) + u64::from(within * 2);
+            let at = bucket_at::<K, V>(buckets[round]) + u64::from(within * 2);
             // SAFETY: a bucket of the tree; chunks are aligned to 16 bytes.
-            unsafe { simt.load_vector(self.lines, at, Hint::EvictFirst) }
+            unsafe { simt.load_vector(self.buckets, at, Hint::EvictFirst) }
         })
     }
 
@@ -631,8 +631,8 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe {
             // The same for all lanes.
             if self.height > 0 && has_keys_alone::<K, V>() {
-                let lines = self.lines(simt, top, word);
-                let chunks = self.chunks::<S, V>(simt, lines);
+                let buckets = self.buckets(simt, top, word);
+                let chunks = self.chunks::<S, V>(simt, buckets);
                 let mut slot = 0;
                 unroll!(QUAD as usize, round => {
                     let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
@@ -648,12 +648,12 @@ impl<K: KeyWord> TreeRef<K> {
                 });
                 if is_hit {
                     // Each lane its own, all at once.
-                    value = self.value(simt, own(simt, lines), slot, miss);
+                    value = self.value(simt, own(simt, buckets), slot, miss);
                 }
                 is_hit = simt.opaque(u32::from(is_hit)) != 0;
             } else if self.height > 0 {
-                let lines = self.lines(simt, top, word);
-                let chunks = self.chunks::<S, V>(simt, lines);
+                let buckets = self.buckets(simt, top, word);
+                let chunks = self.chunks::<S, V>(simt, buckets);
                 unroll!(QUAD as usize, round => {
                     let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                     let [(key, mut own), second, ..] = pairs_of::<K, V>(chunks[round]);
@@ -714,9 +714,9 @@ impl<K: KeyWord> TreeRef<K> {
             if late {
                 record = self.record::<S, V>(simt, node);
             }
-            let lines = children.numbers();
-            let (line, of_node) = (own(simt, lines), byte_of(children.before, within));
-            let chunks = self.chunks::<S, V>(simt, lines);
+            let buckets = children.numbers();
+            let (bucket, of_node) = (own(simt, buckets), byte_of(children.before, within));
+            let chunks = self.chunks::<S, V>(simt, buckets);
             // Keys not above the word are those below the next one; all are, if there is none.
             let bound = if upper { word.wrapping_add(K::truncate(1)) } else { word };
             let mut below = 0;
@@ -739,7 +739,7 @@ impl<K: KeyWord> TreeRef<K> {
             let before = record.before::<V>(of_node) + slot;
             let is_plain = is_plain && children.is_plain && record.first <= word;
             let rank = record.rank + u64::from(before);
-            Position { line, of_node, slot, len, before, rank, is_plain }
+            Position { bucket, of_node, slot, len, before, rank, is_plain }
         }
     }
 
@@ -748,19 +748,19 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// A slot of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn pair<S: Simt, V: Value>(&self, simt: S, line: u32, slot: u32) -> (K, V) {
+    pub(crate) unsafe fn pair<S: Simt, V: Value>(&self, simt: S, bucket: u32, slot: u32) -> (K, V) {
         let slots = chunk_slots::<K, V>();
-        let at = line_at::<K, V>(line) + u64::from(slot / slots * 2);
+        let at = bucket_at::<K, V>(bucket) + u64::from(slot / slots * 2);
         // SAFETY: inside the bucket.
         unsafe {
-            let pairs = pairs_of(simt.load_vector(self.lines, at, Hint::EvictFirst));
+            let pairs = pairs_of(simt.load_vector(self.buckets, at, Hint::EvictFirst));
             let mut pair = pairs[0];
             unroll!(MOST_CHUNK_SLOTS, other => {
                 if (other as u32) < slots && slot % slots == other as u32 {
                     pair = pairs[other];
                 }
             });
-            (pair.0, self.value(simt, line, slot, pair.1))
+            (pair.0, self.value(simt, bucket, slot, pair.1))
         }
     }
 
@@ -769,12 +769,12 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// A slot of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn value<S: Simt, V: Value>(&self, simt: S, line: u32, slot: u32, own: V) -> V {
+    pub(crate) unsafe fn value<S: Simt, V: Value>(&self, simt: S, bucket: u32, slot: u32, own: V) -> V {
         if !has_values_beside::<K, V>() {
             return own;
         }
         // SAFETY: the slot's value.
-        unsafe { values::load(simt, self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::EvictFirst) }
+        unsafe { values::load(simt, self.buckets.cast::<V>(), value_at::<K, V>(bucket, slot), Hint::EvictFirst) }
     }
 
     /// Per thread. The 16 bytes with this number, counted from the first bucket on; and of these the pairs.
@@ -784,7 +784,7 @@ impl<K: KeyWord> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
         // SAFETY: inside a bucket.
-        unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::EvictFirst) }
+        unsafe { simt.load_vector(self.buckets, chunk_at::<K, V>(chunk), Hint::EvictFirst) }
     }
 
     /// Per thread. The 16 bytes that are so many after the beginning of a bucket.
@@ -792,13 +792,13 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// The buffer has this slot.
     #[inline(always)]
-    pub(crate) unsafe fn chunk_after<S: Simt, V: Value>(&self, simt: S, line: u32, chunk: u32) -> [u64; 2] {
+    pub(crate) unsafe fn chunk_after<S: Simt, V: Value>(&self, simt: S, bucket: u32, chunk: u32) -> [u64; 2] {
         if has_values_beside::<K, V>() {
-            let first = u64::from(line) * u64::from(LINE_WORDS / 2);
+            let first = u64::from(bucket) * u64::from(BUCKET_WORDS / 2);
             // SAFETY: the caller's.
             return unsafe { self.chunk::<S, V>(simt, first + u64::from(chunk)) };
         }
-        let from = self.lines.skip(line_at::<K, V>(line));
+        let from = self.buckets.skip(bucket_at::<K, V>(bucket));
         // SAFETY: the caller's.
         unsafe { simt.load_vector(from, u64::from(chunk) * 2, Hint::EvictFirst) }
     }
