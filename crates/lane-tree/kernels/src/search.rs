@@ -4,16 +4,20 @@
 //! turn: so a node is one access to a cache line, and four of them are on their way at a time. The lane whose query it is
 //! gets the node's head and hands out its quantised key; all four count the separators in their 16 bytes.
 
+mod memory;
+mod top;
+
+pub use top::TABLE_BYTES;
+pub(crate) use top::{Above, Top, load_top};
+
 use crate::layout::{
-    ANY_FORMAT, BUCKET_WORDS, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS,
-    Prefixes, Quantiser, Record, TABLE_ENTRIES, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, bucket_at,
-    chunk_at, chunk_slots, guarded, has_keys_alone, has_values_beside, node_at, pairs_of, record_at, record_words,
-    value_at,
+    ANY_FORMAT, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, Quantiser, Record, UNUSED_HALF,
+    begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_slots, guarded, has_keys_alone, node_at, pairs_of,
 };
 use crate::quads::{OfQuad, QUAD, byte_of, own, sum_bytes};
-use crate::values::{self, SharedValues};
+use crate::values::SharedValues;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Shared, Simt, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Simt, kernel_args, unroll};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
@@ -80,76 +84,6 @@ impl Children {
     #[inline(always)]
     pub(crate) fn numbers(&self) -> OfQuad<u32> {
         core::array::from_fn(|round| self.firsts[round] + byte_of(self.before, round as u32))
-    }
-}
-
-/// Bytes of shared memory that kernels have for the table; the prefixes of the nodes that it leads to come after it.
-pub const TABLE_BYTES: u32 = Shared::<u32>::at(0, TABLE_ENTRIES).end();
-
-/// What is above the nodes, in shared memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Top {
-    table: Shared<u32>,
-    /// The prefix of each node of the highest level.
-    prefixes: Shared<u32>,
-}
-
-impl Top {
-    /// From a byte offset on.
-    #[inline(always)]
-    pub(crate) const fn at(offset: u32, top_count: u32) -> Self {
-        let table = Shared::at(offset, TABLE_ENTRIES);
-        Self { table, prefixes: Shared::at(table.end(), top_count) }
-    }
-}
-
-/// What is above the nodes, wherever it is.
-pub(crate) trait Above: Copy {
-    /// Per thread. An element of [`TreeRef::table`].
-    ///
-    /// # Safety
-    /// There is such a bucket.
-    unsafe fn bounds<S: Simt>(self, simt: S, entry: u32) -> u32;
-
-    /// Per thread. An element of [`TreeRef::prefixes`].
-    ///
-    /// # Safety
-    /// There is such a node.
-    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32;
-}
-
-impl Above for Top {
-    #[inline(always)]
-    unsafe fn bounds<S: Simt>(self, simt: S, entry: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.shared_load(self.table, entry) }
-    }
-
-    #[inline(always)]
-    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.shared_load(self.prefixes, node) }
-    }
-}
-
-/// What is above the nodes, in global memory: for few descents, for which a copy in shared memory is not worth it.
-#[derive(Clone, Copy)]
-pub(crate) struct InMemory {
-    table: Global<u32>,
-    prefixes: Global<u32>,
-}
-
-impl Above for InMemory {
-    #[inline(always)]
-    unsafe fn bounds<S: Simt>(self, simt: S, entry: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.load(self.table, u64::from(entry), Hint::ReadOnly) }
-    }
-
-    #[inline(always)]
-    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.load(self.prefixes, u64::from(node), Hint::ReadOnly) }
     }
 }
 
@@ -226,72 +160,7 @@ fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, quantised: u32) -> u32 {
 /// The quantised key of a word whose node is no bitmap.
 const NO_CELL: u32 = u32::MAX;
 
-/// Block collective. Copies the table to where the library's kernels have it in shared memory.
-///
-/// # Safety
-/// As [`TreeRef::load_top`].
-#[inline(always)]
-pub(crate) unsafe fn load_top<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>) {
-    // SAFETY: the same contract.
-    unsafe { tree.load_top(simt, tree.first_top()) }
-}
-
-/// Elements that a thread copies to shared memory at a time: their loads overlap.
-const AT_ONCE: usize = 8;
-
-/// Block collective, without a barrier. Copies an array to shared memory.
-///
-/// # Safety
-/// There are `count` elements, and room for them that nobody else uses.
-#[inline(always)]
-unsafe fn copy_to_shared<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32) {
-    let mut first = simt.thread_index();
-    while first < count {
-        let at = |i: usize| first + i as u32 * simt.block_dim();
-        let mut words = [0; AT_ONCE];
-        // SAFETY: elements; one thread writes each.
-        unsafe {
-            // Past the end, the last one again: no branch separates the loads.
-            unroll!(AT_ONCE, i => {
-                words[i] = simt.load(from, u64::from(at(i).min(count - 1)), Hint::ReadOnly);
-            });
-            unroll!(AT_ONCE, i => {
-                if at(i) < count {
-                    simt.shared_store(to, at(i), words[i]);
-                }
-            });
-        }
-        first = at(AT_ONCE);
-    }
-}
-
 impl<K: KeyWord> TreeRef<K> {
-    /// What is above the nodes where the library's kernels have it: first of all.
-    #[inline(always)]
-    pub(crate) const fn first_top(&self) -> Top {
-        Top::at(0, self.top_count)
-    }
-
-    /// What is above the nodes where every kernel finds it.
-    #[inline(always)]
-    pub(crate) const fn in_memory(&self) -> InMemory {
-        InMemory { table: self.table, prefixes: self.prefixes }
-    }
-
-    /// Block collective. Copies the table to shared memory.
-    ///
-    /// # Safety
-    /// The tree is valid, and the block has shared memory for its table.
-    #[inline(always)]
-    pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
-        // SAFETY: the same contract.
-        unsafe {
-            copy_to_shared(simt, self.table, top.table, TABLE_ENTRIES);
-            copy_to_shared(simt, self.prefixes, top.prefixes, self.top_count);
-        }
-        simt.barrier();
-    }
-
     /// Per thread. The ordered word of the query at a position; the smallest word past the last query.
     ///
     /// # Safety
@@ -311,51 +180,6 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn load_raw<S: Simt>(&self, simt: S, queries: Global<K>, at: u64, count: u64) -> K {
         // SAFETY: the position of a query.
         if at < count { unsafe { simt.load(queries, at, Hint::Streaming) } } else { K::MIN }
-    }
-
-    /// Per thread. The number of the node of the highest level for a word, and about the first key of that: below it by less than
-    /// 2^`prefix_shift`. The word is below the first key only if it is below all keys, and then it is below this one, too.
-    ///
-    /// # Safety
-    /// The table is there.
-    #[inline(always)]
-    unsafe fn top<S: Simt>(&self, simt: S, top: impl Above, word: K) -> (u32, K) {
-        let Self { origin, split, gap, prefix_shift: shift, .. } = *self;
-        let prefixes = Prefixes { origin, split, gap, shift };
-        let prefix = prefixes.of(word);
-        let entry = prefix >> self.table_shift;
-        let entry = if entry < TABLE_ENTRIES { entry } else { TABLE_ENTRIES - 1 };
-        // SAFETY: inside the table: its nodes are below their number.
-        unsafe {
-            let bounds = top.bounds(simt, entry);
-            let mut base = bounds & 0xffff;
-            let mut left = (bounds >> 16) - base;
-            // The last one whose prefix is not above.
-            while left > 0 {
-                let half = left.div_ceil(2);
-                if top.prefix(simt, base + half) <= prefix {
-                    base += half;
-                    left -= half;
-                } else {
-                    left = half - 1;
-                }
-            }
-            if self.prefix_shift > 0 && top.prefix(simt, base) == prefix {
-                // Rare, unless keys are in clusters that 32 bits do not tell apart: the keys themselves decide.
-                left = base;
-                base = 0;
-                while left > 0 {
-                    let half = left.div_ceil(2);
-                    if simt.load(self.top, u64::from(base + half), Hint::ReadOnly) <= word {
-                        base += half;
-                        left -= half;
-                    } else {
-                        left = half - 1;
-                    }
-                }
-            }
-            (self.top_first + base, prefixes.first(top.prefix(simt, base)))
-        }
     }
 
     /// Warp collective (all lanes). The children of the four nodes for the words of four lanes, in all of these lanes. `ORDERED`
@@ -498,63 +322,6 @@ impl<K: KeyWord> TreeRef<K> {
         }
     }
 
-    /// Per thread. The record of a node of the lowest level.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn record<S: Simt, V: Value>(&self, simt: S, number: u32) -> Record<K> {
-        let at = record_at::<K, V>(number);
-        let mut words = [0; MOST_RECORD_WORDS];
-        unroll!(MOST_RECORD_WORDS / 2, i => {
-            if 2 * i < record_words::<K, V>() as usize {
-                // SAFETY: records are aligned to 16 bytes.
-                let [low, high] = unsafe { simt.load_vector(self.records, at + 2 * i as u64, Hint::ReadOnly) };
-                (words[2 * i], words[2 * i + 1]) = (low, high);
-            }
-        });
-        Record::of::<V>(words)
-    }
-
-    /// Per thread. The pairs in all nodes before one of the lowest level.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn rank<S: Simt, V: Value>(&self, simt: S, number: u32) -> u64 {
-        let at = record_at::<K, V>(number) + u64::from(Record::<K>::RANK_WORD);
-        // SAFETY: the node's record.
-        let word = unsafe { simt.load(self.records, at, Hint::ReadOnly) };
-        if K::BITS == 32 { word >> 32 } else { word }
-    }
-
-    /// Per thread. At most the first key of a node of the lowest level: the first word of its record.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn first_of<S: Simt, V: Value>(&self, simt: S, number: u32) -> K {
-        let at = record_at::<K, V>(number);
-        // SAFETY: the node's record.
-        unsafe {
-            match K::BITS {
-                128 => K::from_parts(simt.load_vector(self.records, at, Hint::ReadOnly)),
-                _ => K::truncate(simt.load(self.records, at, Hint::ReadOnly)),
-            }
-        }
-    }
-
-    /// Per thread. The first bucket of a node of the lowest level.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn first_bucket<S: Simt>(&self, simt: S, number: u32) -> u32 {
-        let at = node_at(number) + u64::from(FIRST_CHILD);
-        // SAFETY: a node. Updates change nodes, so this is no read-only load.
-        unsafe { simt.load(self.nodes, at, Hint::Default) }
-    }
-
     /// Warp collective (all lanes). The buckets of the words of four lanes, in all of these lanes. A word may be absent only if
     /// nothing but its absence is to be seen.
     ///
@@ -593,20 +360,6 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn bucket_of_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> u32 {
         // SAFETY: the same contract.
         own(simt, unsafe { self.descend_any::<S, V>(simt, top, word) }.0.children.numbers())
-    }
-
-    /// Per thread. The lane's part of four buckets.
-    ///
-    /// # Safety
-    /// Buckets of the tree.
-    #[inline(always)]
-    pub(crate) unsafe fn chunks<S: Simt, V: Value>(&self, simt: S, buckets: OfQuad<u32>) -> OfQuad<[u64; 2]> {
-        let within = simt.lane() % QUAD;
-        core::array::from_fn(|round| {
-            let at = bucket_at::<K, V>(buckets[round]) + u64::from(within * 2);
-            // SAFETY: a bucket of the tree; chunks are aligned to 16 bytes.
-            unsafe { simt.load_vector(self.buckets, at, Hint::EvictFirst) }
-        })
     }
 
     /// Warp collective (all lanes). The value of each lane's word and that it is there, or `miss`. The lane that finds a key
@@ -741,65 +494,5 @@ impl<K: KeyWord> TreeRef<K> {
             let rank = record.rank + u64::from(before);
             Position { bucket, of_node, slot, len, before, rank, is_plain }
         }
-    }
-
-    /// Per thread. The pair in a slot.
-    ///
-    /// # Safety
-    /// A slot of the tree.
-    #[inline(always)]
-    pub(crate) unsafe fn pair<S: Simt, V: Value>(&self, simt: S, bucket: u32, slot: u32) -> (K, V) {
-        let slots = chunk_slots::<K, V>();
-        let at = bucket_at::<K, V>(bucket) + u64::from(slot / slots * 2);
-        // SAFETY: inside the bucket.
-        unsafe {
-            let pairs = pairs_of(simt.load_vector(self.buckets, at, Hint::EvictFirst));
-            let mut pair = pairs[0];
-            unroll!(MOST_CHUNK_SLOTS, other => {
-                if (other as u32) < slots && slot % slots == other as u32 {
-                    pair = pairs[other];
-                }
-            });
-            (pair.0, self.value(simt, bucket, slot, pair.1))
-        }
-    }
-
-    /// Per thread. The value of a slot, if buckets have keys alone; otherwise `own`, which came with the key.
-    ///
-    /// # Safety
-    /// A slot of the tree.
-    #[inline(always)]
-    pub(crate) unsafe fn value<S: Simt, V: Value>(&self, simt: S, bucket: u32, slot: u32, own: V) -> V {
-        if !has_values_beside::<K, V>() {
-            return own;
-        }
-        // SAFETY: the slot's value.
-        unsafe { values::load(simt, self.buckets.cast::<V>(), value_at::<K, V>(bucket, slot), Hint::EvictFirst) }
-    }
-
-    /// Per thread. The 16 bytes with this number, counted from the first bucket on; and of these the pairs.
-    ///
-    /// # Safety
-    /// The buffer has this slot.
-    #[inline(always)]
-    pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
-        // SAFETY: inside a bucket.
-        unsafe { simt.load_vector(self.buckets, chunk_at::<K, V>(chunk), Hint::EvictFirst) }
-    }
-
-    /// Per thread. The 16 bytes that are so many after the beginning of a bucket.
-    ///
-    /// # Safety
-    /// The buffer has this slot.
-    #[inline(always)]
-    pub(crate) unsafe fn chunk_after<S: Simt, V: Value>(&self, simt: S, bucket: u32, chunk: u32) -> [u64; 2] {
-        if has_values_beside::<K, V>() {
-            let first = u64::from(bucket) * u64::from(BUCKET_WORDS / 2);
-            // SAFETY: the caller's.
-            return unsafe { self.chunk::<S, V>(simt, first + u64::from(chunk)) };
-        }
-        let from = self.buckets.skip(bucket_at::<K, V>(bucket));
-        // SAFETY: the caller's.
-        unsafe { simt.load_vector(from, u64::from(chunk) * 2, Hint::EvictFirst) }
     }
 }
