@@ -13,11 +13,11 @@ pub use scratch::{RangeScratch, Scratch};
 
 use crate::contents::Contents;
 use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, scan_pairs};
-use crate::places::{Which, count_values, one_value, spans};
+use crate::places::{Ends, Which, count_values, one_value, spans};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_bounds, check_buffer, same_device};
-use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
+use lanetree_frame::fixed::{self, Bounds, DeviceRanges, QueryOptions, Side, Uses};
 use lanetree_frame::{BatchOrder, Buffer, Device, Result, Stream};
 use lanetree_kernels_multimap::layout::{COUNT_BITS, place};
 use lanetree_lane_tree::LaneTree;
@@ -206,7 +206,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let end = place(self.contents.len, 0);
         let RangeScratch { ends: EndScratch { firsts, neighbors, .. }, counts, .. } = scratch;
         self.keys().miss(end).successor(queries, neighbors, firsts)?;
-        spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
+        spans(self.stream, Ends::of(firsts, firsts, count), Some(ranks), counts)
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of pairs whose keys are at or below `queries[i]` (`bisect_right`). Otherwise
@@ -228,7 +228,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.keys().miss(0).predecessor(queries, neighbors, lasts)?;
         // From the first value of all to the last one of that key.
         firsts.fill_zero(self.stream)?;
-        spans(self.stream, (firsts, lasts), (None, u64::MAX), count, None, ranks)
+        spans(self.stream, Ends::of(firsts, lasts, count), None, ranks)
     }
 
     fn check_ranks(&self, count: usize, ranks: &Buffer<u64>, scratch: &RangeScratch<K>) -> Result<()> {
@@ -302,34 +302,32 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         out: &mut DeviceRanges<K, V>,
     ) -> Result<()> {
         self.options.check("range", Uses::Limits)?;
-        let QueryOptions { limits, limit, .. } = self.options;
-        self.locate_ranges((starts, ends), (limits, limit), scratch, &mut out.offsets)?;
-        self.copy_ranges((starts, ends), (limits, limit), scratch, out)
+        let bounds = self.bounds(starts, ends)?;
+        self.locate_ranges(bounds, scratch, &mut out.offsets)?;
+        self.copy_ranges(bounds, scratch, out)
     }
 
     /// Finds where the values of ranges are, and their offsets.
     pub(crate) fn locate_ranges(
         &self,
-        bounds: (&Buffer<K>, &Buffer<K>),
-        limits: (Option<&Buffer<u64>>, u64),
+        bounds: Bounds<'_, K>,
         scratch: &mut RangeScratch<K>,
         offsets: &mut Buffer<u64>,
     ) -> Result<()> {
-        let count = bounds.0.len();
+        let count = bounds.count;
         self.contents.check_order("range")?;
         self.check("the offsets' buffer", count + 1, offsets)?;
-        self.ends(bounds, limits.0, &mut scratch.ends)?;
-        self.check("the scratch memory", count, &scratch.counts)?;
-        let found = (&scratch.ends.firsts, &scratch.ends.lasts);
-        spans(self.stream, found, limits, count, Some(&mut scratch.begins), &mut scratch.counts)?;
+        let RangeScratch { ends, begins, counts, .. } = scratch;
+        let found = self.ends(bounds, ends)?;
+        self.check("the scratch memory", count, counts)?;
+        spans(self.stream, found, Some(begins), counts)?;
         self.copy_spans(count, scratch, offsets_only(offsets))
     }
 
     /// Copies the pairs of ranges that were located.
     pub(crate) fn copy_ranges(
         &self,
-        (starts, ends): (&Buffer<K>, &Buffer<K>),
-        (limits, limit): (Option<&Buffer<u64>>, u64),
+        Bounds { count, starts, ends, limits, limit }: Bounds<'_, K>,
         scratch: &mut RangeScratch<K>,
         out: &mut DeviceRanges<K, V>,
     ) -> Result<()> {
@@ -337,9 +335,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", capacity, &out.values)?;
         if capacity == 0 {
-            return self.copy_spans(starts.len(), scratch, values_only(&mut out.values));
+            return self.copy_spans(count, scratch, values_only(&mut out.values));
         }
-        let rows = RowsOf { begins: &scratch.begins, shift: 0, offsets: &out.offsets, rows: starts.len() };
+        let rows = RowsOf { begins: &scratch.begins, shift: 0, offsets: &out.offsets, rows: count };
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;
@@ -361,11 +359,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     ) -> Result<()> {
         self.options.check("count_range", Uses::Limits)?;
         self.contents.check_order("count_range")?;
-        let QueryOptions { limits, limit, .. } = self.options;
         self.check("the counts' buffer", starts.len(), counts)?;
-        self.ends((starts, ends), limits, &mut scratch.ends)?;
-        let EndScratch { firsts, lasts, .. } = &scratch.ends;
-        spans(self.stream, (firsts, lasts), (limits, limit), starts.len(), None, counts)
+        let found = self.ends(self.bounds(starts, ends)?, &mut scratch.ends)?;
+        spans(self.stream, found, None, counts)
     }
 
     /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending
@@ -426,21 +422,26 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.keys().miss(0).get(queries, &mut scratch.places)
     }
 
+    /// Ranges with the limits that were named.
+    fn bounds<'b>(&'b self, starts: &'b Buffer<K>, ends: &'b Buffer<K>) -> Result<Bounds<'b, K>> {
+        check_bounds(starts.len(), ends.len())?;
+        let QueryOptions { limits, limit, .. } = self.options;
+        Ok(Bounds { count: starts.len(), starts, ends, limits, limit })
+    }
+
     /// Finds the places of the first and last key of each range.
-    fn ends(
+    fn ends<'b>(
         &self,
-        (starts, ends): (&Buffer<K>, &Buffer<K>),
-        limits: Option<&Buffer<u64>>,
-        scratch: &mut EndScratch<K>,
-    ) -> Result<()> {
-        let count = starts.len();
-        check_bounds(count, ends.len())?;
+        Bounds { count, starts, ends, limits, limit }: Bounds<'b, K>,
+        EndScratch { firsts, lasts, neighbors }: &'b mut EndScratch<K>,
+    ) -> Result<Ends<'b>> {
         if let Some(limits) = limits {
             self.check("the limits' buffer", count, limits)?;
         }
-        self.check("the scratch memory", count, &scratch.firsts)?;
-        self.keys().successor(starts, &mut scratch.neighbors, &mut scratch.firsts)?;
-        self.keys().miss(0).predecessor(ends, &mut scratch.neighbors, &mut scratch.lasts)
+        self.check("the scratch memory", count, firsts)?;
+        self.keys().successor(starts, neighbors, firsts)?;
+        self.keys().miss(0).predecessor(ends, neighbors, lasts)?;
+        Ok(Ends { firsts, lasts, limits, limit, count })
     }
 
     /// Checks a buffer's length and device, and the stream's device.

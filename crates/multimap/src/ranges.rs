@@ -7,14 +7,14 @@ use crate::{Iter, MultiMap};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
-use lanetree_frame::fixed::DeviceRanges;
+use lanetree_frame::fixed::{Bounds, DeviceRanges};
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::room::zeroed;
 use lanetree_frame::{Buffer, KeyRange, Ranges, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Inclusive bounds of ranges, and limits if one of them has any.
-type Bounds<'a, K> = (&'a [K], &'a [K], Option<&'a [u64]>);
+type HostBounds<'a, K> = (&'a [K], &'a [K], Option<&'a [u64]>);
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// The pairs of each range of keys, in ascending order of the keys; pairs with the same key in the order in which
@@ -58,20 +58,20 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         found
     }
 
-    fn ranges_into(&self, (starts, ends, limits): Bounds<'_, K>, out: &mut Ranges<K, V>) -> Result<()> {
+    fn ranges_into(&self, (starts, ends, limits): HostBounds<'_, K>, out: &mut Ranges<K, V>) -> Result<()> {
         let (device, count) = (&self.device, starts.len());
         let stream = device.stream()?;
         let (starts, ends) = (device.upload(starts)?, device.upload(ends)?);
         let limits = limits.map(|limits| device.upload(limits)).transpose()?;
-        let (bounds, limits) = ((&starts, &ends), (limits.as_ref(), u64::MAX));
+        let bounds = Bounds { count, starts: &starts, ends: &ends, limits: limits.as_ref(), limit: u64::MAX };
         let mut scratch = RangeScratch::new(device, count, 0)?;
         let mut found = DeviceRanges::new(device, count, 0)?;
-        self.on(&stream).locate_ranges(bounds, limits, &mut scratch, &mut found.offsets)?;
+        self.on(&stream).locate_ranges(bounds, &mut scratch, &mut found.offsets)?;
         let pairs = total(read(&found.offsets, count)?);
         // There are no more distinct keys than pairs.
         scratch.reserve(device, count, pairs)?;
         (found.keys, found.values) = (device.alloc(pairs)?, device.alloc(pairs)?);
-        self.on(&stream).copy_ranges(bounds, limits, &mut scratch, &mut found)?;
+        self.on(&stream).copy_ranges(bounds, &mut scratch, &mut found)?;
         copy_to(&found.offsets, &mut out.offsets)?;
         copy_to(&found.keys, &mut out.keys)?;
         copy_to(&found.values, &mut out.values)
@@ -107,7 +107,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         self.counts((starts, ends, None))
     }
 
-    fn counts(&self, (starts, ends, limits): Bounds<'_, K>) -> Result<Vec<u64>> {
+    fn counts(&self, (starts, ends, limits): HostBounds<'_, K>) -> Result<Vec<u64>> {
         let (device, count) = (&self.device, starts.len());
         let stream = device.stream()?;
         let (starts, ends) = (device.upload(starts)?, device.upload(ends)?);
@@ -154,7 +154,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 }
 
-fn bounds_of<K>(batch: &RangeBatch<K>) -> Bounds<'_, K> {
+fn bounds_of<K>(batch: &RangeBatch<K>) -> HostBounds<'_, K> {
     (&batch.starts, &batch.ends, (!batch.limits.is_empty()).then_some(&batch.limits[..]))
 }
 

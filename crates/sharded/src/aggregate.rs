@@ -7,7 +7,7 @@ use crate::sharded::Sharded;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
-use lanetree_frame::fixed::{Aggregate, DeviceAggregates, Number, Uses, aggregate_in_pieces, aggregates_of};
+use lanetree_frame::fixed::{Aggregate, DeviceAggregates, Number, Uses, aggregate_in_pieces, aggregates_of, fold_rows};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{AnyKey, Buffer, KeyRange, OrderedIndex, Ranges, Result, Word};
@@ -106,13 +106,9 @@ pub(crate) fn fold_on_host<K: AnyKey, V: Word>(
     let mut results = with_room(ranges.len())?;
     for ranges in ranges.chunks(PIECE) {
         let found = range_many(ranges)?;
-        let of_row = |row: &[u64]| {
-            let values = &found.values[row[0] as usize..row[1] as usize];
-            let last = if fold.op == Fold::LAST { values.len().saturating_sub(1) } else { 0 };
-            let sum = values[last..].iter().fold(fold.start(), |sum, &value| fold.combine(sum, fold.of(value)));
-            (!values.is_empty()).then(|| fold.result::<V>(sum))
-        };
-        results.extend(found.offsets.windows(2).map(of_row));
+        let counts: Vec<u64> = found.offsets.windows(2).map(|row| row[1] - row[0]).collect();
+        let read = |at: u64, to: &mut [V]| to.copy_from_slice(&found.values[at as usize..at as usize + to.len()]);
+        results.extend(fold_rows(fold, &found.offsets[..counts.len()], &counts, read)?);
     }
     Ok(results)
 }

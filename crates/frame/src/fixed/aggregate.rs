@@ -272,8 +272,12 @@ fn copy_values<I: FixedIndex>(view: Option<I::View<'_>>, rank: u64, values: &mut
 }
 
 /// Aggregates the values of ranges on the host, each from a rank on: low 64 bits, and whether a sum has more. `read` copies values,
-/// at most [`ROW`].
-fn fold_rows<V: Word>(
+/// some at a time.
+///
+/// # Errors
+/// [`Error::Runtime`] if main memory has no room.
+#[doc(hidden)]
+pub fn fold_rows<V: Word>(
     fold: Fold,
     ranks: &[u64],
     counts: &[u64],

@@ -28,7 +28,7 @@ mod steps;
 mod streaming;
 
 #[doc(hidden)]
-pub use aggregate::{AGGREGATE_PIECE, LocatedRanges};
+pub use aggregate::{AGGREGATE_PIECE, LocatedRanges, fold_rows};
 pub use aggregate::{Aggregate, AggregateScratch, Number, aggregate_in_pieces, aggregates_of};
 use all::{AllRows, copied_pairs};
 pub use all::{Columns, copied, each_window};
@@ -53,7 +53,7 @@ pub use options::{QueryOptions, Uses};
 pub use pairs::SortedPairs;
 pub use query::Query;
 #[doc(hidden)]
-pub use range::first_pairs_of;
+pub use range::{Bounds, first_pairs_of};
 pub use range::{DeviceRanges, RangeScratch};
 pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
 #[doc(hidden)]

@@ -3,13 +3,13 @@
 use super::OnStream;
 use super::scratch::EndScratch;
 use crate::MultiMap;
-use crate::places::{slice, spans};
+use crate::places::{Ends, slice, spans};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::aggregate_steps::fold_values;
 use lanetree_frame::error::check_bounds;
 use lanetree_frame::fixed::{
-    self, AGGREGATE_PIECE, Aggregate, DeviceAggregates, FixedIndex, Number, QueryOptions, Uses, aggregate_in_pieces,
+    self, AGGREGATE_PIECE, Aggregate, DeviceAggregates, FixedIndex, Number, Uses, aggregate_in_pieces,
 };
 use lanetree_frame::{Buffer, Device, Result};
 use lanetree_layout::{AnyKey, Word};
@@ -69,15 +69,14 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     ) -> Result<()> {
         self.options.check("aggregate", Uses::Limits)?;
         self.contents.check_order("aggregate")?;
-        let QueryOptions { limits, limit, .. } = self.options;
+        let bounds = self.bounds(starts, ends)?;
         let (stream, count, values) = (self.stream, starts.len(), &self.contents.values);
         let AggregateScratch { ends: found, aggregates } = scratch;
         out.check(self.contents.keys.device(), count)?;
         aggregates.check(self.contents.keys.device(), count)?;
-        self.ends((starts, ends), limits, found)?;
+        let found = self.ends(bounds, found)?;
         let (begins, counts) = aggregates.located_mut();
-        let limits = (limits, aggregate.limit(limit));
-        spans(stream, (&found.firsts, &found.lasts), limits, count, Some(begins), counts)?;
+        spans(stream, Ends { limit: aggregate.limit(found.limit), ..found }, Some(begins), counts)?;
         let read = |at: u64, to: &mut [V]| to.copy_from_slice(&slice(values)[at as usize..at as usize + to.len()]);
         // SAFETY: ranges between the places of two keys are in the array of values; the scratch memory is for that many ranges, and for
         // the parts that they have at most; the pointers are for this stream.

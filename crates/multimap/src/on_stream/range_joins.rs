@@ -1,7 +1,7 @@
 //! Joins by ranges in device form.
 
 use super::{DeviceJoin, EndScratch, OnStream, RangeScratch, offsets_only, values_only};
-use crate::places::spans;
+use crate::places::{Ends, spans};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{Side, Uses, numbers};
 use lanetree_frame::join_steps::{Settled, check_validity, settle, settle_hits};
@@ -146,7 +146,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
         self.keys().neighbors_of_first(count, Side::Lower, firsts, neighbors, from)?;
         self.keys().miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
-        spans(stream, (from, to), (None, u64::MAX), count, Some(&mut *begins), counts)?;
+        spans(stream, Ends::of(from, to, count), Some(&mut *begins), counts)?;
         let is_left = self.options.kind == JoinKind::Left;
         let cursors = is_left.then_some((begins, &*nowhere));
         settle(stream, valid, count, Settled { counts, is_left, cursors, hits: Some(hits) })
