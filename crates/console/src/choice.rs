@@ -39,7 +39,7 @@ impl Choice {
     /// As of [`Choice::open`], and for a folder that cannot be taken.
     pub fn open_with(self, ptx: Option<&Path>) -> lanetree_runtime::Result<Chosen> {
         if let Some(folder) = ptx {
-            // SAFETY: whoever names the folder wants to know what its kernels do.
+            // SAFETY: the user who names the folder wants to know what its kernels do.
             return unsafe { Device::cuda_with_ptx(0, folder) }.map(Chosen::Device);
         }
         Ok(match self {

@@ -12,7 +12,7 @@ use lanetree_frame::{Device, Error, Guarded, IndexBuilder, Result};
 use lanetree_kernels_cubpt::layout::ORDERS;
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs};
-use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_runtime::{Buffer, Stream};
 
 /// Options of a tree, and its bulk build.
 ///
@@ -101,13 +101,11 @@ impl<K: Key, V: Word> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
         self.shape(stream.device())?;
-        scratch.check(stream, DevicePairs { keys, values, len })?;
-        if let (DeviceKind::Host, Some(keys), Some(values)) =
-            (stream.device().kind(), keys.as_slice(), values.as_slice())
-        {
-            return self.build(stream.device(), &keys[..len], &values[..len]);
+        let pairs = DevicePairs { keys, values, len };
+        if let Some((keys, values)) = scratch.check(stream, pairs)? {
+            return self.build(stream.device(), keys, values);
         }
-        scratch.unsorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
+        scratch.unsorted(stream, pairs, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
@@ -124,13 +122,11 @@ impl<K: Key, V: Word> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
         self.shape(stream.device())?;
-        scratch.check(stream, DevicePairs { keys, values, len })?;
-        if let (DeviceKind::Host, Some(keys), Some(values)) =
-            (stream.device().kind(), keys.as_slice(), values.as_slice())
-        {
-            return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
+        let pairs = DevicePairs { keys, values, len };
+        if let Some((keys, values)) = scratch.check(stream, pairs)? {
+            return self.build_sorted(stream.device(), keys, values);
         }
-        scratch.sorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
+        scratch.sorted(stream, pairs, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Cubpt<K, V>> {

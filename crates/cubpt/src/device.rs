@@ -2,7 +2,8 @@
 
 use crate::Cubpt;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, Query, Staging, aggregate_groups, check_pairs};
+use lanetree_frame::aggregate_steps::aggregate_groups;
+use lanetree_frame::fixed::{FixedIndex, Query, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_cubpt::{GATHER_WIDTHS, TreeRef, calls};

@@ -19,7 +19,7 @@ const MOST_LINKS: usize = 40;
 #[cfg_attr(not(test), expect(dead_code, reason = "only tests look at steps"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step<'a> {
-    /// Creates an empty file, in place of one that is there.
+    /// Creates an empty file, replacing an existing one.
     Create(&'a Path),
     Write {
         path: &'a Path,
@@ -191,7 +191,7 @@ impl Folder {
                 Err(error) => return Err(error),
             };
             file.lock()?;
-            // Whoever had the lock may have renamed or removed the file meanwhile.
+            // The process that had the lock may have renamed or removed the file meanwhile.
             let locked = fstat(&file)?;
             let is_named = |named: Stat| (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino);
             if !self.stat(name)?.is_some_and(is_named) {

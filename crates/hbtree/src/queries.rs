@@ -195,7 +195,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         answer: impl Fn(usize, usize, &mut dyn FnMut(&mut dyn FnMut(usize, Place))) + Sync,
     ) -> Result<()> {
         let Some(route) = self.route() else {
-            // Whoever is free takes the next ones, so that what is found first comes first.
+            // A thread that is free takes the next ones, so that what is found first comes first.
             let most = most.min(TASK);
             let next = AtomicUsize::new(0);
             (0..threads().min(keys.len().div_ceil(most))).into_par_iter().for_each(|_| {

@@ -50,7 +50,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         0
     }
 
-    /// Whether its contents are unknown: never, since they do not change.
+    /// Always `false`: its contents do not change.
     pub fn is_lost(&self) -> bool {
         false
     }

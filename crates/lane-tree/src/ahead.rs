@@ -30,8 +30,8 @@ pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     kernels.extend([
         kernel_of_scans::<u64>(),
         write_shifts_entry::<K::Bits, V>(),
-        write_lines_entry::<K::Bits, V>(),
-        plan_lines_entry::<K::Bits, V>(),
+        write_buckets_entry::<K::Bits, V>(),
+        plan_buckets_entry::<K::Bits, V>(),
         list_nodes_entry::<K::Bits, V>(),
         ranks_entry::<K::Bits, V>(),
     ]);
@@ -43,9 +43,9 @@ pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
     let mut kernels = of_nodes::<K, V>().to_vec();
     kernels.extend([
         move_pairs_entry::<K::Bits, V>(),
-        size_divided_entry::<K::Bits, V>(),
-        list_divided_entry(),
-        place_parts_entry::<K::Bits, V>(),
+        size_split_entry::<K::Bits, V>(),
+        list_split_entry(),
+        assign_parts_entry::<K::Bits, V>(),
         relocate_entry::<K::Bits, V>(),
         ends_entry::<K::Bits, V>(),
     ]);
@@ -62,7 +62,7 @@ pub fn of_rebuilds<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
         spans_entry::<K::Bits, V>(),
         starts_entry::<K::Bits, V>(),
         size_others_entry(),
-        place_others_entry(),
+        assign_others_entry(),
         relocate_entry::<K::Bits, V>(),
         ends_entry::<K::Bits, V>(),
         table_entry::<K::Bits>(),

@@ -1,7 +1,7 @@
 //! The options of a tree, and its build from pairs in main memory.
 
 use crate::bulk::build_on;
-use crate::node::{Filling, Lines, Plan, boundary, divide};
+use crate::node::{Buckets, Filling, Plan, boundary, split};
 use crate::options::{Options, TABLE_NODES};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Table, Upper};
@@ -13,7 +13,7 @@ use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{Buffer, Device, DeviceBuilder, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
-use lanetree_kernels_lane_tree::layout::{NODE_WORDS, record_words, words_of_lines};
+use lanetree_kernels_lane_tree::layout::{NODE_WORDS, record_words, words_of_buckets};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs, build_from};
 use lanetree_runtime::Simd;
@@ -123,15 +123,11 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
         self.begin(stream.device(), len, true)?;
-        scratch.check(stream, DevicePairs { keys, values, len })?;
-        if let (DeviceKind::Host, Some(keys), Some(values)) =
-            (stream.device().kind(), keys.as_slice(), values.as_slice())
-        {
-            return self.build(stream.device(), &keys[..len], &values[..len]);
+        let pairs = DevicePairs { keys, values, len };
+        if let Some((keys, values)) = scratch.check(stream, pairs)? {
+            return self.build(stream.device(), keys, values);
         }
-        scratch.in_order(stream, DevicePairs { keys, values, len }, |scratch, pairs| {
-            self.build_ascending_on(stream, pairs, scratch)
-        })
+        scratch.in_order(stream, pairs, |scratch, pairs| self.build_ascending_on(stream, pairs, scratch))
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
@@ -148,13 +144,11 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
         self.begin(stream.device(), len, false)?;
-        scratch.check(stream, DevicePairs { keys, values, len })?;
-        if let (DeviceKind::Host, Some(keys), Some(values)) =
-            (stream.device().kind(), keys.as_slice(), values.as_slice())
-        {
-            return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
+        let pairs = DevicePairs { keys, values, len };
+        if let Some((keys, values)) = scratch.check(stream, pairs)? {
+            return self.build_sorted(stream.device(), keys, values);
         }
-        self.build_ascending_on(stream, DevicePairs { keys, values, len }, scratch)
+        self.build_ascending_on(stream, pairs, scratch)
     }
 
     /// As [`Builder::build_on`], but takes the buffers, sorts the pairs where they are if they are not sorted, and frees them
@@ -307,7 +301,7 @@ pub(crate) fn plan_nodes<K: KeyWord>(keys: &[K], filling: Filling) -> Result<Vec
     let plans = (0..count).into_par_iter().map(|part| {
         let (start, end) = (cut(part), cut(part + 1));
         let (mut plans, mut room) = (Vec::new(), Ok(()));
-        divide(&keys[start..end], filling, |from, to, plan| {
+        split(&keys[start..end], filling, |from, to, plan| {
             if room.is_ok() {
                 room = make_room(&mut plans, 1);
             }
@@ -344,12 +338,12 @@ impl<K: KeyWord> HostParts<K> {
             top_count: upper.top_count,
             top_first: upper.top_first,
             prefixes: table.prefixes,
-            bucket_shift: table.bucket_shift,
+            table_shift: table.table_shift,
             height: if self.shape.len == 0 { 0 } else { upper.height },
             formats: upper.formats,
             ..self.shape
         };
-        (self.firsts, self.prefixes, self.table) = (upper.firsts, table.of_nodes, table.buckets);
+        (self.firsts, self.prefixes, self.table) = (upper.firsts, table.of_nodes, table.entries);
         Ok(())
     }
 }
@@ -364,34 +358,34 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
     let filling = Filling::new::<K, V>(options.fill);
     let plans = plan_nodes(keys, filling)?;
     let most = u64::from(u32::MAX);
-    let line_count: u64 = plans.iter().map(|(_, plan)| u64::from(plan.lines_with_spare(filling))).sum();
-    if line_count > most {
+    let bucket_count: u64 = plans.iter().map(|(_, plan)| u64::from(plan.buckets_with_spare(filling))).sum();
+    if bucket_count > most {
         return Err(Error::TooManyLeaves { pairs: len as u64, most });
     }
-    let reserved = line_count.saturating_add(filling.reserved(line_count as u32).into()).min(most);
-    let mut lines = device.alloc_zeroed(words_of_lines::<K, V>(reserved) as usize)?;
-    let shape = Shape { len: len as u64, lines: line_count as u32, ..Shape::default() };
+    let reserved = bucket_count.saturating_add(filling.reserved(bucket_count as u32).into()).min(most);
+    let mut buckets = device.alloc_zeroed(words_of_buckets::<K, V>(reserved) as usize)?;
+    let shape = Shape { len: len as u64, buckets: bucket_count as u32, ..Shape::default() };
     let (node_words, record_words) = (NODE_WORDS as usize, record_words::<K, V>() as usize);
     let (nodes, records) = (zeroed(plans.len() * node_words)?, zeroed(plans.len() * record_words)?);
     let mut parts = HostParts { shape, nodes, records, ends: with_room(plans.len())?, ..HostParts::default() };
     let (mut formats, mut end) = (0, 0);
     for (_, plan) in &plans {
         formats |= plan.quantiser.format() as u32;
-        end += plan.lines_with_spare(filling);
+        end += plan.buckets_with_spare(filling);
         parts.ends.push(end);
     }
     if !plans.is_empty() {
-        let lines = &Lines::new(lines.as_mut_slice().expect("a tree on the host is in main memory"));
+        let buckets = &Buckets::new(buckets.as_mut_slice().expect("a tree on the host is in main memory"));
         let nodes = parts.nodes.par_chunks_mut(node_words).zip(parts.records.par_chunks_mut(record_words));
         nodes.zip(&plans).zip(&parts.ends).for_each(|(((node, record), (own, plan)), &end)| {
-            let (keys, values, count) = (&keys[own.clone()], &values[own.clone()], plan.lines_with_spare(filling));
+            let (keys, values, count) = (&keys[own.clone()], &values[own.clone()], plan.buckets_with_spare(filling));
             // SAFETY: no other node has these buckets.
-            let made = unsafe { plan.write(keys, values, own.start as u64, end - count..end, node, lines) };
+            let made = unsafe { plan.write(keys, values, own.start as u64, end - count..end, node, buckets) };
             record.copy_from_slice(&made.words::<V>()[..record_words]);
         });
     }
     let child = |(own, _): &Planned| Child { first: keys[own.start], last: keys[own.end - 1] };
     let children = plans.par_iter().map(child).try_collect()?;
     parts.finish(device, options, children, formats)?;
-    parts.upload(lines)
+    parts.upload(buckets)
 }

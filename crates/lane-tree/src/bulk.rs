@@ -7,11 +7,11 @@ use crate::upper::gap;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, Format, HALVES_CHILDREN, NODE_WORDS, Prefixes, TOP_BUCKETS, exact_children, record_words,
-    words_of_lines,
+    FORMAT_BITS, Format, HALVES_CHILDREN, NODE_WORDS, Prefixes, TABLE_ENTRIES, exact_children, record_words,
+    words_of_buckets,
 };
 use lanetree_kernels_lane_tree::{
-    BUILD_WARPS, CROWDED_SAMPLES, CutArgs, Divided, FOUND_WORDS, LINE_BITS, NodesArgs, SUMMARY_WORDS, TableArgs,
+    BUCKET_BITS, BUILD_WARPS, CROWDED_SAMPLES, CutArgs, FOUND_WORDS, NodesArgs, SUMMARY_WORDS, SplitNodes, TableArgs,
     UPPER_WARPS, UpperArgs, calls, plan_words,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
@@ -23,13 +23,13 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 const OTHERS_WARPS: usize = 1 << 13;
 
 /// No nodes that are split: parts are of all pairs.
-pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
+pub(crate) const NOTHING_SPLIT: SplitNodes = SplitNodes { words: Global::null(), count: 0 };
 
 /// Pairs on a device, in parts that are to become nodes.
 pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
     pairs: DevicePairs<'a, K, V>,
     filling: Filling,
-    divided: Divided,
+    split: SplitNodes,
     parts: usize,
     cuts: Buffer<u64>,
     counts: Buffer<u64>,
@@ -47,7 +47,7 @@ pub(crate) struct Outputs<'a, K: KeyWord> {
     pub(crate) nodes: &'a mut Buffer<u32>,
     pub(crate) records: &'a mut Buffer<u64>,
     pub(crate) ends: &'a mut Buffer<u32>,
-    pub(crate) lines: &'a mut Buffer<u64>,
+    pub(crate) buckets: &'a mut Buffer<u64>,
     pub(crate) upper: &'a mut UpperScratch<K>,
 }
 
@@ -59,13 +59,13 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         device: &Device,
         pairs: DevicePairs<'a, K, V>,
         filling: Filling,
-        divided: Divided,
+        split: SplitNodes,
         parts: usize,
     ) -> Result<Self> {
         let mut planned = Self {
             pairs,
             filling,
-            divided,
+            split,
             parts,
             cuts: device.alloc(parts + 1)?,
             counts: device.alloc(parts)?,
@@ -82,7 +82,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             reserved: 0,
             cuts: planned.cuts.write_on(stream)?,
             found: planned.found(stream)?,
-            divided,
+            split,
             flip: K::FLIP,
         };
         // SAFETY: the buffers have an element per part and one more, and parts are of at least four times the reach.
@@ -114,7 +114,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         let mut planned = Self {
             pairs,
             filling,
-            divided: NOTHING_DIVIDED,
+            split: NOTHING_SPLIT,
             parts,
             cuts,
             counts: device.alloc(parts)?,
@@ -160,8 +160,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             values: self.pairs.values.read_on(stream)?,
             cuts: self.cuts.read_on(stream)?,
             parts: self.parts as u64,
-            divided: self.divided,
-            filling: self.filling.line,
+            split: self.split,
+            filling: self.filling.bucket,
             reserved: 0,
             plans: GlobalMut::null(),
             counts: GlobalMut::null(),
@@ -172,7 +172,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
             ends: GlobalMut::null(),
-            lines: GlobalMut::null(),
+            buckets: GlobalMut::null(),
             firsts: GlobalMut::null(),
             lasts: GlobalMut::null(),
             formats: GlobalMut::null(),
@@ -185,9 +185,9 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         let mut found = [0; 2];
         self.before.copy_range_to(self.parts, &mut found)?;
         let [total, words] = found;
-        self.nodes = (total >> LINE_BITS) as usize;
+        self.nodes = (total >> BUCKET_BITS) as usize;
         // The first of the words that were found says whether keys were out of order.
-        Ok((words as u32 == 0).then_some((self.nodes, total & ((1 << LINE_BITS) - 1))))
+        Ok((words as u32 == 0).then_some((self.nodes, total & ((1 << BUCKET_BITS) - 1))))
     }
 
     /// Nodes and buckets before each part, and in all.
@@ -224,7 +224,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         args.nodes = outputs.nodes.write_on(stream)?;
         args.records = outputs.records.write_on(stream)?;
         args.ends = outputs.ends.write_on(stream)?;
-        args.lines = outputs.lines.write_on(stream)?;
+        args.buckets = outputs.buckets.write_on(stream)?;
         args.firsts = outputs.upper.firsts.write_on(stream)?;
         args.lasts = outputs.upper.lasts.write_on(stream)?;
         args.formats = outputs.upper.formats.write_on(stream)?;
@@ -245,8 +245,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`].
-pub(crate) fn line_count(lines: u64, pairs: u64) -> Result<u32> {
-    u32::try_from(lines).map_err(|_| Error::TooManyLeaves { pairs, most: u64::from(u32::MAX) })
+pub(crate) fn bucket_count(buckets: u64, pairs: u64) -> Result<u32> {
+    u32::try_from(buckets).map_err(|_| Error::TooManyLeaves { pairs, most: u64::from(u32::MAX) })
 }
 
 /// A tree over strictly ascending pairs, at least one, that are on a device which runs kernels; `None` if they turn out not to ascend
@@ -262,39 +262,40 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
 ) -> Result<Option<Parts<K::Bits>>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
     let len = pairs.len;
-    let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_DIVIDED, filling.parts(len))?;
-    let Some((leaf_nodes, lines)) = planned.total()? else { return Ok(None) };
-    let lines = line_count(lines, len as u64)?;
+    let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_SPLIT, filling.parts(len))?;
+    let Some((leaf_nodes, buckets)) = planned.total()? else { return Ok(None) };
+    let buckets = bucket_count(buckets, len as u64)?;
     let options = options.on::<K::Bits>(device, len as u64, leaf_nodes)?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
-    let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(filling.reserved(lines)) as usize)?;
-    built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
-    let Parts { nodes, records, ends, lines, .. } = &mut built;
-    let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
+    let mut built =
+        room::<_, V>(device, options, leaf_nodes, buckets.saturating_add(filling.reserved(buckets)) as usize)?;
+    built.shape = Shape { len: len as u64, buckets, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
+    let Parts { nodes, records, ends, buckets, .. } = &mut built;
+    let outputs = Outputs { nodes, records, ends, buckets, upper: &mut upper };
     // SAFETY: there is room for the nodes and buckets that were counted.
     unsafe { planned.write(stream, None, outputs)? };
     make_upper(stream, options, &mut built, &mut upper)?;
     Ok(Some(built))
 }
 
-/// Memory for a tree of `leaf_nodes` nodes of the lowest level and `lines` buckets.
+/// Memory for a tree of `leaf_nodes` nodes of the lowest level and `buckets` buckets.
 pub(crate) fn room<K: KeyWord, V: Value>(
     device: &Device,
     options: Options,
     leaf_nodes: usize,
-    lines: usize,
+    buckets: usize,
 ) -> Result<Parts<K>> {
     let table_nodes = options.table_nodes as usize;
     let most = most_upper::<K>(leaf_nodes, table_nodes);
     Ok(Parts {
         shape: Shape::default(),
-        lines: device.alloc(words_of_lines::<K, V>(lines as u64) as usize)?,
+        buckets: device.alloc(words_of_buckets::<K, V>(buckets as u64) as usize)?,
         nodes: device.alloc((leaf_nodes + most) * NODE_WORDS as usize)?,
         records: device.alloc(leaf_nodes * record_words::<K, V>() as usize)?,
         ends: device.alloc(leaf_nodes)?,
         firsts: device.alloc(most)?,
         prefixes: device.alloc(most.min(table_nodes))?,
-        table: device.alloc(TOP_BUCKETS as usize)?,
+        table: device.alloc(TABLE_ENTRIES as usize)?,
         rank_steps: Vec::new(),
     })
 }
@@ -433,7 +434,7 @@ pub(crate) fn make_upper<K: KeyWord>(
         prefixes: built.prefixes.write_on(stream)?,
         summary: scratch.summary.write_on(stream)?,
     };
-    let threads = shape.top_count.max(TOP_BUCKETS);
+    let threads = shape.top_count.max(TABLE_ENTRIES);
     let make = |args: &TableArgs<K>| -> Result<()> {
         // SAFETY: the arguments' number of nodes is right, and the table has its buckets.
         Ok(unsafe { launch::over(stream, u64::from(threads), 1, THREADS)?.run(calls::table(args)) }?)
@@ -453,7 +454,7 @@ pub(crate) fn make_upper<K: KeyWord>(
         }
     }
     let [first, last] = [0, 2].map(|at| K::from_parts([summary[at], summary[at + 1]]));
-    (shape.prefixes, shape.bucket_shift) = Prefixes::new(first, last, args.split, args.gap);
+    (shape.prefixes, shape.table_shift) = Prefixes::new(first, last, args.split, args.gap);
     let found = [summary[4] as u32, (summary[4] >> 32) as u32];
     shape.formats =
         (built.shape.formats & ((1 << FORMAT_BITS) - 1)) | found[0] | found[1] << FORMAT_BITS | exact_levels;

@@ -3,8 +3,8 @@
 use crate::LaneTree;
 use crate::parts::{Parts, RANK_BLOCK};
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots,
-    pairs_of, record_words, words_of_lines,
+    BUCKET_WORDS, FIRST_CHILD, Format, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, bucket_slots, chunk_at,
+    pairs_of, record_words, words_of_buckets,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use std::mem;
@@ -22,18 +22,19 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 /// How many children of a node begin after its first one and at or before a key, whose quantised key this is.
-fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
+fn begun<K: KeyWord>(node: &[u32], key: K, quantised: u32) -> usize {
     let separators = &node[..SEPARATORS as usize];
-    let bits = |place: u32| {
-        let (whole, last) = (place as usize / 32, place % 32);
+    let bits = |quantised: u32| {
+        let (whole, last) = (quantised as usize / 32, quantised % 32);
         let ones: u32 = separators[..whole].iter().map(|word| word.count_ones()).sum();
         (ones + (separators[whole] << (31 - last)).count_ones()) as usize
     };
-    let halves =
-        |place: u32| separators.iter().flat_map(|word| [word & 0xffff, word >> 16]).filter(move |&at| at <= place);
+    let halves = |quantised: u32| {
+        separators.iter().flat_map(|word| [word & 0xffff, word >> 16]).filter(move |&at| at <= quantised)
+    };
     match Quantiser(node[QUANTISER as usize]).format() {
-        Format::Bitmap => bits(place),
-        Format::Halves => halves(place).count(),
+        Format::Bitmap => bits(quantised),
+        Format::Halves => halves(quantised).count(),
         Format::Exact => {
             // What is left, if keys have four words each, is no key.
             let keys = separators.chunks_exact(K::BYTES / 4).map(|words| {
@@ -47,22 +48,25 @@ fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
 
 /// Checks all that the layout promises.
 pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
-    let lines = parts.lines.to_vec().unwrap();
+    let buckets = parts.buckets.to_vec().unwrap();
     let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
-    let line_ends = parts.ends.to_vec().unwrap();
+    let bucket_ends = parts.ends.to_vec().unwrap();
     let shape = parts.shape;
     let words_of_record = record_words::<K, V>() as usize;
-    assert!(lines.len() as u64 >= words_of_lines::<K, V>(shape.lines.into()), "{what}");
+    assert!(buckets.len() as u64 >= words_of_buckets::<K, V>(shape.buckets.into()), "{what}");
     assert_eq!(records.len(), shape.leaf_nodes as usize * words_of_record, "{what}");
-    let slots = line_slots::<K, V>() as usize;
-    let line_of = |line: usize| -> Vec<K> {
-        let chunks = u64::from(LINE_WORDS) / 2;
-        let chunks = (line as u64 * chunks..(line as u64 + 1) * chunks).map(|chunk| chunk_at::<K, V>(chunk) as usize);
+    let slots = bucket_slots::<K, V>() as usize;
+    let bucket_of = |bucket: usize| -> Vec<K> {
+        let chunks = u64::from(BUCKET_WORDS) / 2;
+        let chunks =
+            (bucket as u64 * chunks..(bucket as u64 + 1) * chunks).map(|chunk| chunk_at::<K, V>(chunk) as usize);
         chunks
-            .flat_map(|at| pairs_of::<K, V>([lines[at], lines[at + 1]]).map(|pair| pair.0).into_iter().take(slots / 4))
+            .flat_map(|at| {
+                pairs_of::<K, V>([buckets[at], buckets[at + 1]]).map(|pair| pair.0).into_iter().take(slots / 4)
+            })
             .collect()
     };
-    let mut has_node = vec![false; shape.lines as usize];
+    let mut has_node = vec![false; shape.buckets as usize];
     let mut rank = 0;
     let mut before: Option<K> = None;
     // The first and the last key of each node.
@@ -79,39 +83,43 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
         let record = record_of(node);
         assert_eq!(rank_of(node), rank, "{what}: node {node}");
         let first = words[FIRST_CHILD as usize] as usize;
-        let end = line_ends[node] as usize;
-        for (line, has_node) in has_node.iter_mut().enumerate().take(end).skip(first) {
-            assert!(!mem::replace(has_node, true), "{what}: line {line} has two nodes");
+        let end = bucket_ends[node] as usize;
+        for (bucket, has_node) in has_node.iter_mut().enumerate().take(end).skip(first) {
+            assert!(!mem::replace(has_node, true), "{what}: bucket {bucket} has two nodes");
         }
         let quantiser = Quantiser(words[QUANTISER as usize]);
         let next_rank = match node + 1 < shape.leaf_nodes as usize {
             true => rank_of(node + 1),
             false => shape.len,
         };
-        for line in first..end {
-            let keys = line_of(line);
+        for bucket in first..end {
+            let keys = bucket_of(bucket);
             // Past the node's last pair, buckets are free.
-            let len = if rank == next_rank { 0 } else { record.len((line - first) as u32) as usize };
+            let len = if rank == next_rank { 0 } else { record.len((bucket - first) as u32) as usize };
             for (slot, &key) in keys.iter().enumerate() {
                 if slot < len {
-                    assert!(before.is_none_or(|before| before < key), "{what}: line {line}, slot {slot}");
-                    assert!(key >= record.first, "{what}: line {line}");
-                    for place in [quantiser.place(key), quantiser.place_of_any(key, record.first)] {
-                        assert_eq!(begun(words, key, place), line - first, "{what}: line {line}, slot {slot}");
+                    assert!(before.is_none_or(|before| before < key), "{what}: bucket {bucket}, slot {slot}");
+                    assert!(key >= record.first, "{what}: bucket {bucket}");
+                    for quantised in [quantiser.quantise(key), quantiser.quantise_any(key, record.first)] {
+                        assert_eq!(
+                            begun(words, key, quantised),
+                            bucket - first,
+                            "{what}: bucket {bucket}, slot {slot}"
+                        );
                     }
                     before = Some(key);
                 } else {
-                    assert_eq!(Some(key), before, "{what}: line {line}, slot {slot} is free");
+                    assert_eq!(Some(key), before, "{what}: bucket {bucket}, slot {slot} is free");
                 }
             }
             rank += len as u64;
         }
         assert_eq!(rank, next_rank, "{what}: node {node}");
-        ends.push((line_of(first)[0], before.expect("the node has pairs")));
+        ends.push((bucket_of(first)[0], before.expect("the node has pairs")));
     }
     assert_eq!(rank, shape.len, "{what}");
     let unused = has_node.iter().filter(|&&has_node| !has_node).count();
-    assert_eq!(unused, shape.unused as usize, "{what}: lines without a node");
+    assert_eq!(unused, shape.unused as usize, "{what}: buckets without a node");
     validate_upper(parts, &nodes, ends, what);
 }
 
@@ -137,7 +145,7 @@ fn validate_upper<K: KeyWord>(parts: &Parts<K>, nodes: &[u32], mut ends: Vec<(K,
             let quantiser = Quantiser(node(number)[QUANTISER as usize]);
             for (child, &(first, last)) in ends[children.clone()].iter().enumerate() {
                 for key in [first, last] {
-                    let begun = begun(node(number), key, quantiser.place(key));
+                    let begun = begun(node(number), key, quantiser.quantise(key));
                     assert_eq!(begun, child, "{what}: node {number} of level {level}");
                 }
             }

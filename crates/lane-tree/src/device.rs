@@ -6,7 +6,8 @@ use crate::native::View;
 use crate::options::{TABLE_NODES, shared_bytes_per_block};
 use crate::tuning::TUNING;
 use core::ops::RangeInclusive;
-use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups, check_pairs};
+use lanetree_frame::aggregate_steps::aggregate_groups;
+use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
@@ -84,8 +85,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// of them would not fit in a window, and copying whole buckets to shared memory would not be worth it.
     fn sorted_own(&self, count: u64) -> Option<usize> {
         let shape = self.parts.known().shape;
-        let lines = u64::from(shape.lines - shape.unused);
-        SORTED_OWN.into_iter().find(|&own| lines > 0 && count * 16 >= lines * 9 * own as u64)
+        let buckets = u64::from(shape.buckets - shape.unused);
+        SORTED_OWN.into_iter().find(|&own| buckets > 0 && count * 16 >= buckets * 9 * own as u64)
     }
 
     /// The rows of 32 queries that each warp of a block is to have, of `count` sorted ones whose answers reach over so many pairs after
@@ -153,8 +154,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// How many buckets after a key's have `pairs` pairs, or a few more: about, since buckets are not equally full.
     fn reach(&self, pairs: u64) -> u64 {
         let shape = self.parts.known().shape;
-        let lines = u128::from(shape.lines - shape.unused) * u128::from(pairs) * 5 / 4;
-        (lines / u128::from(shape.len.max(1))) as u64 + 1
+        let buckets = u128::from(shape.buckets - shape.unused) * u128::from(pairs) * 5 / 4;
+        (buckets / u128::from(shape.len.max(1))) as u64 + 1
     }
 }
 

@@ -17,7 +17,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///
     /// The handle has addresses, as [`Buffer::read_on`](lanetree_frame::Buffer::read_on) returns them, and the same
     /// rules hold. The stream waits for other streams that write the tree, and whatever changes or drops the tree later
-    /// waits for the stream. Whoever launches a kernel states, with [`Stream::launch`]'s contract, that the tree has
+    /// waits for the stream. The caller of a launch states, with [`Stream::launch`]'s contract, that the tree has
     /// been borrowed from this call to the launch: a handle is for one launch, and after a batch of changes call
     /// `handle_on` again.
     ///

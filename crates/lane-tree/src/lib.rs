@@ -22,7 +22,7 @@
 //! ```
 //!
 //! [`LaneTree::on`] has the device form of the queries. There a range that is known by its length is a scan, which
-//! takes no scratch memory and has its pairs at a fixed place:
+//! takes no scratch memory and has its pairs at a fixed position:
 //! ```
 //! use lanetree::{Device, LaneTree};
 //!

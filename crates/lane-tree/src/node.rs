@@ -4,9 +4,9 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_PLANES, MOST_SLOTS, NODE_WORDS, OfChunk,
-    QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
-    has_values_beside, line_at, line_slots, pairs_of, planes, spare_lines, value_at, words_of_lines,
+    BITMAP_CHILDREN, BUCKET_WORDS, FIRST_CHILD, Format, HALVES_CHILDREN, MOST_PLANES, MOST_SLOTS, NODE_WORDS, OfChunk,
+    QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, bucket_at, bucket_slots, chunk_at, chunk_of,
+    chunk_slots, exact_children, has_values_beside, pairs_of, planes, spare_buckets, value_at, words_of_buckets,
 };
 use lanetree_layout::{KeyWord, Value};
 
@@ -14,7 +14,7 @@ use lanetree_layout::{KeyWord, Value};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling {
     /// Pairs of a bucket, in units of 1/256.
-    pub(crate) line: u32,
+    pub(crate) bucket: u32,
     /// Pairs of a node.
     pub(crate) node: usize,
     /// Slots of a bucket.
@@ -24,12 +24,12 @@ pub(crate) struct Filling {
 impl Filling {
     /// That of a tree whose buckets are to be filled to a part of their slots.
     pub(crate) fn new<K: KeyWord, V: Value>(fill: f64) -> Self {
-        let slots = line_slots::<K, V>();
-        let line = ((f64::from(slots) * fill * 256.0) as u32).max(256);
+        let slots = bucket_slots::<K, V>();
+        let bucket = ((f64::from(slots) * fill * 256.0) as u32).max(256);
         // In a bitmap of 448 cells, 208 keys need few enough buckets that are not full: 94 % of the slots are used.
         let full = if slots == 4 { 208 } else { 400 };
-        let node = (full * line / (slots * 256)) as usize;
-        Self { line, node, slots: slots as usize }
+        let node = (full * bucket / (slots * 256)) as usize;
+        Self { bucket, node, slots: slots as usize }
     }
 
     /// The same with nodes of fewer pairs.
@@ -38,18 +38,18 @@ impl Filling {
     }
 
     /// The same with other buckets: pairs of one, in units of 1/256.
-    pub(crate) fn with_line(self, line: u32) -> Self {
-        Self { line: line.clamp(256, self.slots as u32 * 256), ..self }
+    pub(crate) fn with_bucket(self, bucket: u32) -> Self {
+        Self { bucket: bucket.clamp(256, self.slots as u32 * 256), ..self }
     }
 
     /// Buckets to reserve after so many, for nodes that need others: a tree that is not full has one in 16.
-    pub(crate) fn reserved(self, lines: u32) -> u32 {
-        if self.is_full() { 0 } else { lines / 16 }
+    pub(crate) fn reserved(self, buckets: u32) -> u32 {
+        if self.is_full() { 0 } else { buckets / 16 }
     }
 
     /// Whether buckets are to be filled whole.
     pub(crate) fn is_full(self) -> bool {
-        self.line as usize == self.slots * 256
+        self.bucket as usize == self.slots * 256
     }
 
     /// The number of parts of `len` pairs, each of which is made into nodes by itself, nearly always into one.
@@ -63,12 +63,12 @@ impl Filling {
     }
 
     /// Where a bucket that begins with a pair is to end: full, or at the next of equal distances.
-    fn end_of_line(self, start: usize) -> usize {
-        let (line, slots) = (self.line as usize, self.slots);
+    fn end_of_bucket(self, start: usize) -> usize {
+        let (bucket, slots) = (self.bucket as usize, self.slots);
         if self.is_full() {
             return start + slots;
         }
-        (((start * 256 + 255) / line + 1) * line) >> 8
+        (((start * 256 + 255) / bucket + 1) * bucket) >> 8
     }
 }
 
@@ -93,8 +93,9 @@ impl Plan {
                 Format::Exact => exact_children::<K>(),
             } as usize;
             let most = most.min(children);
-            let begins =
-                |at: usize| quantiser == Quantiser::EXACT || quantiser.place(keys[at]) != quantiser.place(keys[at - 1]);
+            let begins = |at: usize| {
+                quantiser == Quantiser::EXACT || quantiser.quantise(keys[at]) != quantiser.quantise(keys[at - 1])
+            };
             let mut cuts = fillings.iter().map(|&filling| match keys.len() > most * slots {
                 true => Cut::TooMany,
                 false => cut(keys.len(), filling, most, begins),
@@ -124,9 +125,9 @@ impl Plan {
     }
 
     /// The node's buckets, with those that a build gives it beyond them.
-    pub(crate) fn lines_with_spare(&self, filling: Filling) -> u32 {
-        let lines = self.starts.len() as u32;
-        lines + spare_lines(filling.is_full(), lines)
+    pub(crate) fn buckets_with_spare(&self, filling: Filling) -> u32 {
+        let buckets = self.starts.len() as u32;
+        buckets + spare_buckets(filling.is_full(), buckets)
     }
 
     /// Writes the node, whose first pair has this rank, and its buckets, of which the last ones may be free. Returns its record.
@@ -140,33 +141,33 @@ impl Plan {
         rank: u64,
         own: Range<u32>,
         to: &mut [u32],
-        lines: &Lines<'_>,
+        buckets: &Buckets<'_>,
     ) -> Record<K> {
         let firsts = self.starts[1..].iter().map(|&start| keys[start]);
         to.copy_from_slice(&node(self.quantiser, own.start, firsts));
         let mut record = Record { first: keys[0], rank, planes: [0; MOST_PLANES] };
-        for (line, number) in own.enumerate() {
+        for (bucket, number) in own.enumerate() {
             // A free bucket repeats the last pair.
-            let start = self.starts.get(line).copied().unwrap_or(keys.len() - 1);
-            let pairs = start..self.end(line, keys.len());
-            if line < self.starts.len() {
-                put_len::<K, V>(&mut record, line, pairs.len());
+            let start = self.starts.get(bucket).copied().unwrap_or(keys.len() - 1);
+            let pairs = start..self.end(bucket, keys.len());
+            if bucket < self.starts.len() {
+                put_len::<K, V>(&mut record, bucket, pairs.len());
             }
             // SAFETY: the caller's.
-            unsafe { lines.write(number, &keys[pairs.clone()], &values[pairs]) };
+            unsafe { buckets.write(number, &keys[pairs.clone()], &values[pairs]) };
         }
         record
     }
 
-    fn end(&self, line: usize, len: usize) -> usize {
-        self.starts.get(line + 1).copied().unwrap_or(len)
+    fn end(&self, bucket: usize, len: usize) -> usize {
+        self.starts.get(bucket + 1).copied().unwrap_or(len)
     }
 }
 
 /// Notes in a node's record that a bucket has so many pairs.
-pub(crate) fn put_len<K: KeyWord, V: Value>(record: &mut Record<K>, line: usize, len: usize) {
+pub(crate) fn put_len<K: KeyWord, V: Value>(record: &mut Record<K>, bucket: usize, len: usize) {
     for (bit, plane) in record.planes.iter_mut().enumerate().take(planes::<K, V>() as usize) {
-        *plane = *plane & !(1 << line) | ((len as u64 - 1) >> bit & 1) << line;
+        *plane = *plane & !(1 << bucket) | ((len as u64 - 1) >> bit & 1) << bucket;
     }
 }
 
@@ -178,8 +179,8 @@ pub(crate) fn slots_of<K: KeyWord, V: Value>(
 ) -> ([K; MOST_SLOTS], [V; MOST_SLOTS]) {
     let (mut keys, mut values) = ([K::MIN; MOST_SLOTS], [V::default(); MOST_SLOTS]);
     let slots = chunk_slots::<K, V>() as usize;
-    for slot in 0..line_slots::<K, V>() as usize {
-        let at = line_at::<K, V>(number) as usize + slot / slots * 2;
+    for slot in 0..bucket_slots::<K, V>() as usize {
+        let at = bucket_at::<K, V>(number) as usize + slot / slots * 2;
         (keys[slot], values[slot]) = pairs_of([word(at), word(at + 1)])[slot % slots];
         if has_values_beside::<K, V>() {
             values[slot] = beside(value_at::<K, V>(number, slot as u32) as usize);
@@ -189,16 +190,16 @@ pub(crate) fn slots_of<K: KeyWord, V: Value>(
 }
 
 /// The buckets of a tree in main memory, each for one thread at a time.
-pub(crate) struct Lines<'a> {
+pub(crate) struct Buckets<'a> {
     words: *mut u64,
     len: usize,
     borrow: PhantomData<&'a mut [u64]>,
 }
 
 // SAFETY: the words are borrowed mutably, and only the thread that has a bucket accesses it.
-unsafe impl Sync for Lines<'_> {}
+unsafe impl Sync for Buckets<'_> {}
 
-impl<'a> Lines<'a> {
+impl<'a> Buckets<'a> {
     pub(crate) fn new(words: &'a mut [u64]) -> Self {
         Self { words: words.as_mut_ptr(), len: words.len(), borrow: PhantomData }
     }
@@ -208,7 +209,7 @@ impl<'a> Lines<'a> {
     /// # Safety
     /// Nobody else writes the bucket meanwhile.
     pub(crate) unsafe fn read<K: KeyWord, V: Value>(&self, number: u32) -> ([K; MOST_SLOTS], [V; MOST_SLOTS]) {
-        assert!(words_of_lines::<K, V>(u64::from(number) + 1) <= self.len as u64, "bucket {number}");
+        assert!(words_of_buckets::<K, V>(u64::from(number) + 1) <= self.len as u64, "bucket {number}");
         // SAFETY: of the bucket, which is within the words, as are its values; words are aligned for values.
         unsafe { slots_of(number, |at| self.words.add(at).read(), |at| self.words.cast::<V>().add(at).read()) }
     }
@@ -218,14 +219,14 @@ impl<'a> Lines<'a> {
     /// # Safety
     /// Nobody else accesses the bucket meanwhile.
     pub(crate) unsafe fn write<K: KeyWord, V: Value>(&self, number: u32, keys: &[K], values: &[V]) {
-        assert!(words_of_lines::<K, V>(u64::from(number) + 1) <= self.len as u64, "bucket {number}");
+        assert!(words_of_buckets::<K, V>(u64::from(number) + 1) <= self.len as u64, "bucket {number}");
         let (slots, last) = (chunk_slots::<K, V>(), keys.len() - 1);
-        for chunk in 0..LINE_WORDS / 2 {
+        for chunk in 0..BUCKET_WORDS / 2 {
             let pairs: OfChunk<_> = core::array::from_fn(|i| {
                 let at = ((chunk * slots) as usize + i.min(slots as usize - 1)).min(last);
                 (keys[at], values[at])
             });
-            let to = chunk_at::<K, V>(u64::from(number) * u64::from(LINE_WORDS / 2) + u64::from(chunk)) as usize;
+            let to = chunk_at::<K, V>(u64::from(number) * u64::from(BUCKET_WORDS / 2) + u64::from(chunk)) as usize;
             // SAFETY: of the bucket, which is within the words, as are its values; words are aligned for values.
             unsafe {
                 self.words.add(to).cast::<[u64; 2]>().write(chunk_of(pairs));
@@ -249,7 +250,7 @@ pub(crate) fn node<K: KeyWord>(
     match quantiser.format() {
         Format::Bitmap => {
             for first in firsts {
-                let cell = quantiser.place(first);
+                let cell = quantiser.quantise(first);
                 separators[cell as usize / 32] |= 1 << (cell % 32);
             }
         }
@@ -257,7 +258,7 @@ pub(crate) fn node<K: KeyWord>(
             separators.fill(UNUSED_HALF | UNUSED_HALF << 16);
             for (i, first) in firsts.enumerate() {
                 let (word, shift) = (&mut separators[i / 2], i % 2 * 16);
-                *word = *word & !(0xffff << shift) | quantiser.place(first) << shift;
+                *word = *word & !(0xffff << shift) | quantiser.quantise(first) << shift;
             }
         }
         Format::Exact => {
@@ -291,7 +292,7 @@ fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool
     let mut start = 0;
     while starts.len() < most {
         starts.push(start);
-        let wanted = filling.end_of_line(start).min(len);
+        let wanted = filling.end_of_bucket(start).min(len);
         let longest = (start + filling.slots).min(len);
         let may_end = |end: &usize| *end == len || begins(*end);
         let down = (start + 1..=wanted).rev().find(may_end);
@@ -305,7 +306,7 @@ fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool
 }
 
 /// Splits keys into as few nodes as go: calls `each` with the first key's position and a plan of each.
-pub(crate) fn divide<K: KeyWord>(keys: &[K], filling: Filling, mut each: impl FnMut(usize, usize, Plan)) {
+pub(crate) fn split<K: KeyWord>(keys: &[K], filling: Filling, mut each: impl FnMut(usize, usize, Plan)) {
     let mut start = 0;
     while start < keys.len() {
         let mut end = keys.len();

@@ -12,7 +12,7 @@ use lanetree_runtime::Buffer;
 pub(crate) struct Shape<K> {
     pub(crate) len: u64,
     /// Buckets, with those that no node has any more.
-    pub(crate) lines: u32,
+    pub(crate) buckets: u32,
     /// Buckets that no node has any more.
     pub(crate) unused: u32,
     /// Nodes of the lowest level.
@@ -22,7 +22,7 @@ pub(crate) struct Shape<K> {
     /// The number of the first of them.
     pub(crate) top_first: u32,
     pub(crate) prefixes: Prefixes<K>,
-    pub(crate) bucket_shift: u32,
+    pub(crate) table_shift: u32,
     pub(crate) height: u32,
     pub(crate) formats: u32,
 }
@@ -38,7 +38,7 @@ impl<K> Shape<K> {
 #[derive(Debug)]
 pub(crate) struct Parts<K> {
     pub(crate) shape: Shape<K>,
-    pub(crate) lines: Buffer<u64>,
+    pub(crate) buckets: Buffer<u64>,
     pub(crate) nodes: Buffer<u32>,
     pub(crate) records: Buffer<u64>,
     /// The bucket after the last one of each node of the lowest level.
@@ -71,11 +71,11 @@ pub(crate) struct HostParts<K> {
 
 impl<K: KeyWord> HostParts<K> {
     /// Copies them to the device of these buckets.
-    pub(crate) fn upload(&self, lines: Buffer<u64>) -> Result<Parts<K>> {
-        let device = lines.device().clone();
+    pub(crate) fn upload(&self, buckets: Buffer<u64>) -> Result<Parts<K>> {
+        let device = buckets.device().clone();
         Ok(Parts {
             shape: self.shape,
-            lines,
+            buckets,
             nodes: device.upload(&self.nodes)?,
             records: device.upload(&self.records)?,
             ends: device.upload(&self.ends)?,
@@ -90,10 +90,10 @@ impl<K: KeyWord> HostParts<K> {
 impl<K: KeyWord> Parts<K> {
     /// What a kernel in a stream needs to know of the tree.
     pub(crate) fn tree_ref(&self, stream: &Stream, flip: K) -> Result<TreeRef<K>> {
-        let Shape { len, lines, leaf_nodes, top_count, top_first, height, formats, .. } = self.shape;
-        let Shape { prefixes: Prefixes { origin, split, gap, shift }, bucket_shift, .. } = self.shape;
+        let Shape { len, buckets, leaf_nodes, top_count, top_first, height, formats, .. } = self.shape;
+        let Shape { prefixes: Prefixes { origin, split, gap, shift }, table_shift, .. } = self.shape;
         Ok(TreeRef {
-            lines: self.lines.read_on(stream)?,
+            buckets: self.buckets.read_on(stream)?,
             nodes: self.nodes.read_on(stream)?,
             records: self.records.read_on(stream)?,
             ends: self.ends.read_on(stream)?,
@@ -102,12 +102,12 @@ impl<K: KeyWord> Parts<K> {
             prefixes: self.prefixes.read_on(stream)?,
             table: self.table.read_on(stream)?,
             len,
-            line_count: lines,
+            bucket_count: buckets,
             leaf_nodes,
             top_count,
             top_first,
             prefix_shift: shift,
-            bucket_shift,
+            table_shift,
             height,
             formats,
             origin,
@@ -122,6 +122,6 @@ impl<K: KeyWord> Parts<K> {
         let lowest = self.shape.leaf_nodes as usize * (NODE_WORDS as usize * size_of::<u32>());
         let upper = self.nodes.bytes() - lowest + self.firsts.bytes();
         let top = self.prefixes.bytes() + self.table.bytes();
-        [self.lines.bytes(), lowest, self.records.bytes() + self.ends.bytes(), upper, top].map(|bytes| bytes as u64)
+        [self.buckets.bytes(), lowest, self.records.bytes() + self.ends.bytes(), upper, top].map(|bytes| bytes as u64)
     }
 }

@@ -45,7 +45,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             len: shape.len,
             height: shape.height,
             leaf_nodes: u64::from(shape.leaf_nodes),
-            buckets: u64::from(shape.lines - shape.unused),
+            buckets: u64::from(shape.buckets - shape.unused),
             bucket_bytes,
             node_bytes,
             record_bytes,

@@ -12,7 +12,7 @@ use crate::{BuildScratch, LaneTree, Simd};
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, OnStream};
 use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange};
-use lanetree_kernels_lane_tree::layout::{line_slots, words_of_lines};
+use lanetree_kernels_lane_tree::layout::{bucket_slots, words_of_buckets};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Pool;
 use std::collections::BTreeMap;
@@ -184,8 +184,8 @@ fn every_distribution<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K::Bits>)
             are_copied(&tree, keys.iter().copied().zip(values.iter().copied()), what);
             // No distribution may take more than twice the bytes of buckets filled to `fill`; for a set, whose buckets
             // are fewer bytes, nodes weigh more.
-            let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
-            let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;
+            let buckets = keys.len().div_ceil(bucket_slots::<K::Bits, V>() as usize) as u64;
+            let filled = (words_of_buckets::<K::Bits, V>(buckets) * 8) as f64 / fill;
             let stats = tree.stats();
             let bytes = stats.bytes() - stats.top_bytes;
             let most = if V::IS_SOME { 2.0 } else { 2.5 };
@@ -202,7 +202,7 @@ fn every_query_is_answered_whatever_the_distribution_of_wide_keys() {
 }
 
 #[test]
-fn every_query_is_answered_whatever_the_distribution_of_keys_in_lines_with_room() {
+fn every_query_is_answered_whatever_the_distribution_of_keys_in_buckets_with_room() {
     every_distribution::<i64, u32>(distributed(|wide| wide), 0.6);
 }
 
@@ -410,7 +410,7 @@ fn of_random_keys_fewer_slots_are_filled_than_asked_for() {
     let keys: Vec<u64> = (0..1 << 17).map(|_| random()).collect();
     for (fill, documented) in [(1.0, 0.94), (0.9, 0.74), (0.7, 0.59), (0.5, 0.44)] {
         let stats = LaneTree::builder().fill(fill).build(&Device::host(), &keys, &keys).unwrap().stats();
-        let filled = stats.len as f64 / (stats.buckets * u64::from(line_slots::<u64, u64>())) as f64;
+        let filled = stats.len as f64 / (stats.buckets * u64::from(bucket_slots::<u64, u64>())) as f64;
         assert!((filled - documented).abs() < 0.01, "{filled} of the slots are filled with {fill}");
     }
 }

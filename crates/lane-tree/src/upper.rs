@@ -2,7 +2,7 @@
 
 use crate::node::node;
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Prefixes, Quantiser, TOP_BUCKETS, covered, exact_children,
+    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Prefixes, Quantiser, TABLE_ENTRIES, covered, exact_children,
 };
 use lanetree_kernels_lane_tree::{CROWDED_SAMPLES, crowded_samples};
 use lanetree_layout::KeyWord;
@@ -75,7 +75,7 @@ fn choose<K: KeyWord>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
         let mut neighbors = part.windows(2);
         if level == 1
             && part.len() > exact_children::<K>() as usize
-            && neighbors.all(|pair| quantiser.place(pair[0].last) < quantiser.place(pair[1].first))
+            && neighbors.all(|pair| quantiser.quantise(pair[0].last) < quantiser.quantise(pair[1].first))
         {
             return (quantiser, part.len());
         }
@@ -104,32 +104,32 @@ pub(crate) fn gap<K: KeyWord>(firsts: &[K]) -> Option<(K, K)> {
 #[derive(Debug)]
 pub(crate) struct Table<K> {
     pub(crate) prefixes: Prefixes<K>,
-    pub(crate) bucket_shift: u32,
+    pub(crate) table_shift: u32,
     /// The prefixes of the nodes' first keys.
     pub(crate) of_nodes: Vec<u32>,
-    pub(crate) buckets: Vec<u32>,
+    pub(crate) entries: Vec<u32>,
 }
 
 impl<K: KeyWord> Table<K> {
     /// That above nodes with these first keys.
     pub(crate) fn new(firsts: &[K]) -> Self {
         let Some((&first, &last)) = firsts.first().zip(firsts.last()) else {
-            let buckets = vec![0; TOP_BUCKETS as usize];
-            return Self { prefixes: Prefixes::default(), bucket_shift: 0, of_nodes: Vec::new(), buckets };
+            let entries = vec![0; TABLE_ENTRIES as usize];
+            return Self { prefixes: Prefixes::default(), table_shift: 0, of_nodes: Vec::new(), entries };
         };
-        let (mut prefixes, mut bucket_shift) = Prefixes::new(first, last, K::MIN, K::MIN);
+        let (mut prefixes, mut table_shift) = Prefixes::new(first, last, K::MIN, K::MIN);
         if crowded_samples(firsts.len() as u32, |node| prefixes.of(firsts[node as usize])) >= CROWDED_SAMPLES
             && let Some((split, gap)) = gap(firsts)
         {
-            (prefixes, bucket_shift) = Prefixes::new(first, last, split, gap);
+            (prefixes, table_shift) = Prefixes::new(first, last, split, gap);
         }
         let of_nodes: Vec<u32> = firsts.iter().map(|&key| prefixes.of(key)).collect();
         let upto = |most: u64| of_nodes.partition_point(|&prefix| u64::from(prefix) <= most) as u32 - 1;
-        let bounds = |bucket: u64| {
-            let start = bucket << bucket_shift;
-            upto(start) | upto(start + ((1 << bucket_shift) - 1)) << 16
+        let bounds = |entry: u64| {
+            let start = entry << table_shift;
+            upto(start) | upto(start + ((1 << table_shift) - 1)) << 16
         };
-        Self { prefixes, bucket_shift, buckets: (0..u64::from(TOP_BUCKETS)).map(bounds).collect(), of_nodes }
+        Self { prefixes, table_shift, entries: (0..u64::from(TABLE_ENTRIES)).map(bounds).collect(), of_nodes }
     }
 }
 

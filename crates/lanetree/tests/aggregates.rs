@@ -1,9 +1,10 @@
 //! Aggregates of ranges against a `BTreeMap`: each kind, of each number, of ranges of no pairs to thousands, on every index that has
 //! them, in host form and in device form.
 
+use lanetree::multimap::AggregateScratch as MultiScratch;
 use lanetree::{
     Aggregate, AggregateScratch, AnyKey, Cubpt, Device, DeviceAggregates, Error, FixedIndex, Harmonia, HostForm,
-    LaneTree, Number, OnStream, SortedArray, Word,
+    LaneTree, MultiMap, Number, OnStream, ShardedMultiMap, SortedArray, Word,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -86,12 +87,101 @@ where
         for (limit, wanted) in [(u64::MAX, wanted), (6, (0..starts.len()).map(limited).collect())] {
             let on = OnStream::new(index, &stream).limit(limit);
             on.aggregate::<A>(aggregate, &on_starts, &on_ends, &mut scratch, &mut out).unwrap();
-            let (found, hits) = (out.values.to_vec().unwrap(), out.hits.to_vec().unwrap());
-            let found =
-                found.into_iter().enumerate().map(|(i, value)| (hits[i / 32] >> (i % 32) & 1 != 0).then_some(value));
-            assert_eq!(found.collect::<Vec<_>>(), wanted, "{aggregate:?}, at most {limit}");
-            assert!(out.overflowed.to_vec().unwrap().iter().all(|&bits| bits == 0));
+            assert_eq!(results::<A>(&out), wanted, "{aggregate:?}, at most {limit}");
         }
+    }
+}
+
+/// Results in device form, none of which overflows.
+fn results<A: Number>(out: &DeviceAggregates<A::Wide>) -> Vec<Option<A::Wide>> {
+    let (found, hits) = (out.values.to_vec().unwrap(), out.hits.to_vec().unwrap());
+    assert!(out.overflowed.to_vec().unwrap().iter().all(|&bits| bits == 0));
+    found.into_iter().enumerate().map(|(i, value)| (hits[i / 32] >> (i % 32) & 1 != 0).then_some(value)).collect()
+}
+
+/// Checks a multi-map, and one in shards, whose pairs are these, in order.
+fn check_multi_map<A: Wide<Wide: Debug>>(map: &MultiMap<u32, A::Word>, pairs: &[(u32, A::Word)]) {
+    let (keys, values): (Vec<u32>, Vec<A::Word>) = pairs.iter().copied().unzip();
+    let last = keys.last().copied().unwrap_or(0);
+    let bounds = [(0, u32::MAX), (0, 0), (1, 3), (5, 4), (7, last / 2), (last, last), (last + 1, u32::MAX), (3, last)];
+    let (starts, ends): (Vec<_>, Vec<_>) = bounds.iter().cycle().take(40).copied().unzip();
+    let row = |i: usize| {
+        let from = keys.partition_point(|&key| key < starts[i]);
+        values.get(from..keys.partition_point(|&key| key <= ends[i])).unwrap_or(&[])
+    };
+    let (device, count) = (map.device(), starts.len());
+    let stream = device.stream().unwrap();
+    let (on_starts, on_ends) = (device.upload(&starts).unwrap(), device.upload(&ends).unwrap());
+    let limits: Vec<u64> = (0..count as u64).map(|i| i % 9).collect();
+    let on_limits = device.upload(&limits).unwrap();
+    let mut scratch = MultiScratch::new(device, count).unwrap();
+    let mut out = DeviceAggregates::<A::Wide>::new(device, count).unwrap();
+    let devices = [device.clone(), Device::host(), device.clone()];
+    let sharded = ShardedMultiMap::build(&devices, MultiMap::builder(), &keys, &values).unwrap();
+    for aggregate in ALL {
+        let wanted: Vec<_> = (0..count).map(|i| expected::<A>(aggregate, row(i))).collect();
+        assert_eq!(map.aggregate_many::<A>(aggregate, &starts, &ends).unwrap(), wanted, "{aggregate:?}");
+        assert_eq!(sharded.aggregate_many::<A>(aggregate, &starts, &ends).unwrap(), wanted, "{aggregate:?}, in shards");
+        let limited = |i: usize| expected::<A>(aggregate, &row(i)[..row(i).len().min(limits[i] as usize)]);
+        for (limits, wanted) in [(None, wanted), (Some(&on_limits), (0..count).map(limited).collect())] {
+            let on = map.on(&stream).limits(limits);
+            on.aggregate::<A>(aggregate, &on_starts, &on_ends, &mut scratch, &mut out).unwrap();
+            assert_eq!(results::<A>(&out), wanted, "{aggregate:?}");
+        }
+    }
+}
+
+macro_rules! multi_maps {
+    ($($test:ident: $number:ident, |$i:ident| $value:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            // Keys of 0 to thousands of values, so that ranges of one key have parts, too.
+            let value = |$i: u32| $value;
+            let pairs: Vec<_> = (0..6000).map(|i: u32| (if i < 2500 { 3 } else { i / 3 }, value(i % 257))).collect();
+            let (keys, values): (Vec<u32>, Vec<_>) = pairs.iter().copied().unzip();
+            for device in [Device::host(), Device::emulated()] {
+                check_multi_map::<$number>(&MultiMap::build(&device, &keys, &values).unwrap(), &pairs);
+                check_multi_map::<$number>(&MultiMap::build(&device, &[], &[]).unwrap(), &[]);
+                check_multi_map::<$number>(&MultiMap::build(&device, &[5], &values[..1]).unwrap(), &[(5, values[0])]);
+            }
+        }
+    )*};
+}
+multi_maps! {
+    signed_numbers_of_a_multi_map: i64, |i| (i64::from(i) - 128) as u64;
+    floats_of_a_multi_map: f32, |i| (i as f32 - 128.0).to_bits();
+    unsigned_numbers_of_a_multi_map: u32, |i| i;
+    large_floats_of_a_multi_map: f64, |i| (f64::from(i) - 128.0).to_bits();
+}
+
+#[test]
+fn aggregates_of_a_multi_map_need_its_order() {
+    for device in [Device::host(), Device::emulated()] {
+        let mut map = MultiMap::builder().room(4.0).build(&device, &[1_u32, 2, 3], &[u64::MAX, 1, 5]).unwrap();
+        let sum = |map: &MultiMap<u32, u64>| map.aggregate_many::<u64>(Aggregate::Sum, &[2, 3], &[3, 2]);
+        assert_eq!(sum(&map).unwrap(), [Some(6), None]);
+        map.insert_many(&[2], &[10]).unwrap();
+        let error = sum(&map).unwrap_err();
+        assert!(matches!(error, Error::NotCompact { query: "aggregate", .. }), "{error}");
+        map.restore_order().unwrap();
+        check_multi_map::<i64>(&map, &[(1, u64::MAX), (2, 1), (2, 10), (3, 5)]);
+
+        let error = map.aggregate_many::<u64>(Aggregate::Sum, &[2, 1, 3], &[3, 2, 4]).unwrap_err();
+        assert!(matches!(error, Error::SumOverflow { range: 1 }), "{error}");
+        let error = map.aggregate_many::<u64>(Aggregate::Min, &[2, 1], &[3]).unwrap_err();
+        assert!(matches!(error, Error::BoundLengths { .. }), "{error}");
+
+        let (stream, bounds) = (device.stream().unwrap(), device.upload(&[1_u32, 2]).unwrap());
+        let mut out = DeviceAggregates::new(&device, 2).unwrap();
+        let mut short = MultiScratch::new(&device, 0).unwrap();
+        let error =
+            map.on(&stream).aggregate::<u64>(Aggregate::Max, &bounds, &bounds, &mut short, &mut out).unwrap_err();
+        assert!(matches!(error, Error::OutputLength { what: "the scratch memory", .. }), "{error}");
+        let mut scratch = MultiScratch::new(&device, 2).unwrap();
+        let mut hits = device.alloc(1).unwrap();
+        let on = map.on(&stream).hits(&mut hits);
+        let error = on.aggregate::<u64>(Aggregate::Max, &bounds, &bounds, &mut scratch, &mut out).unwrap_err();
+        assert!(matches!(error, Error::UnusedOption { option: "hits", .. }), "{error}");
     }
 }
 

@@ -51,7 +51,7 @@
 //! A batch for which too little room is left rebuilds the map, as do removals; all rebuilds leave room.
 //!
 //! Then the values are no longer in the order of the keys. All values of keys, counts, first and last values, joins, neighbours and
-//! iteration are as fast as before. Ranks, ranges and scans count on the order and answer
+//! iteration are as fast as before. Ranks, ranges, their aggregates and scans count on the order and answer
 //! [`NotCompact`](lanetree_frame::Error::NotCompact) until [`MultiMap::restore_order`] has rebuilt the map.
 //! [`MultiMap::is_ordered`] tells. If the device fails while the tree is written, the map is [`Lost`](lanetree_frame::Error::Lost), as
 //! a LaneTree is; a map without room never is.
@@ -84,7 +84,9 @@ pub use build::Builder;
 pub use iter::Iter;
 #[doc(hidden)]
 pub use lanetree_kernels_multimap::modules::MODULES;
-pub use on_stream::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch};
+pub use on_stream::{
+    AggregateScratch, DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch,
+};
 pub use queries::ValueRows;
 pub use stats::Stats;
 

@@ -1,101 +1,28 @@
 //! Queries in device form.
 
+mod aggregate;
 mod joins;
 mod range_joins;
+mod scratch;
 
+pub use aggregate::AggregateScratch;
 pub use joins::{DeviceJoin, JoinScratch};
 pub use range_joins::RangeJoinScratch;
+use scratch::EndScratch;
+pub use scratch::{RangeScratch, Scratch};
 
 use crate::contents::Contents;
 use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, scan_pairs};
-use crate::places::{Which, count_values, one_value, spans};
+use crate::places::{Ends, Which, count_values, one_value, spans};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_bounds, check_buffer, same_device};
-use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
+use lanetree_frame::fixed::{self, Bounds, DeviceRanges, QueryOptions, Side, Uses};
 use lanetree_frame::{BatchOrder, Buffer, Device, Result, Stream};
 use lanetree_kernels_multimap::layout::{COUNT_BITS, place};
 use lanetree_lane_tree::LaneTree;
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{ExpandScratch, Expanded, Spans, expand};
-
-/// Scratch memory of look-ups in device form: 8 bytes per query, reusable for the next batch.
-#[derive(Debug)]
-pub struct Scratch {
-    pub(crate) places: Buffer<u64>,
-    expand: ExpandScratch,
-}
-
-impl Scratch {
-    /// Memory on `device` for batches of up to `queries` queries, allocated now.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] if the device has no room.
-    pub fn new(device: &Device, queries: usize) -> Result<Self> {
-        Ok(Self { places: device.alloc(queries)?, expand: ExpandScratch::new(device, queries)? })
-    }
-
-    /// Its bytes on the device.
-    pub fn bytes(&self) -> usize {
-        self.places.bytes() + self.expand.bytes()
-    }
-}
-
-/// Scratch memory of ranges and scans in device form: 60 bytes and a key per range, and a key and 8 bytes for each pair that is found;
-/// reusable for the next batch.
-#[derive(Debug)]
-pub struct RangeScratch<K: AnyKey> {
-    firsts: Buffer<u64>,
-    lasts: Buffer<u64>,
-    neighbors: Buffer<K>,
-    begins: Buffer<u64>,
-    counts: Buffer<u64>,
-    /// How many distinct keys each scan has.
-    key_counts: Buffer<u32>,
-    expand: ExpandScratch,
-    /// The distinct keys of the ranges, and their places.
-    keys: DeviceRanges<K, u64>,
-    key_scratch: fixed::RangeScratch,
-}
-
-impl<K: AnyKey> RangeScratch<K> {
-    /// Enough for `ranges` ranges with `capacity` pairs in all; 0 pairs are enough to count them.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] if the device has no room.
-    pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
-        Ok(Self {
-            firsts: device.alloc(ranges)?,
-            lasts: device.alloc(ranges)?,
-            neighbors: device.alloc(ranges)?,
-            begins: device.alloc(ranges)?,
-            counts: device.alloc(ranges)?,
-            key_counts: device.alloc(ranges)?,
-            expand: ExpandScratch::new(device, ranges)?,
-            keys: DeviceRanges::new(device, ranges, capacity)?,
-            key_scratch: fixed::RangeScratch::new(device, ranges)?,
-        })
-    }
-
-    /// Makes room for `capacity` pairs.
-    pub(crate) fn reserve(&mut self, device: &Device, ranges: usize, capacity: usize) -> Result<()> {
-        if self.keys.keys.len() < capacity {
-            self.keys = DeviceRanges::new(device, ranges, capacity)?;
-        }
-        Ok(())
-    }
-
-    /// Its bytes on the device.
-    pub fn bytes(&self) -> usize {
-        let own = [&self.firsts, &self.lasts, &self.begins, &self.counts, &self.keys.offsets, &self.keys.values];
-        own.iter().map(|buffer| buffer.bytes()).sum::<usize>()
-            + self.neighbors.bytes()
-            + self.key_counts.bytes()
-            + self.keys.keys.bytes()
-            + self.expand.bytes()
-            + self.key_scratch.bytes()
-    }
-}
+use lanetree_primitives::{Expanded, Spans, expand};
 
 /// Of rows only their offsets.
 pub(crate) fn offsets_only<V>(offsets: &mut Buffer<u64>) -> Expanded<'_, V> {
@@ -277,9 +204,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check_ranks(count, ranks, scratch)?;
         // Past the last key: past the last value.
         let end = place(self.contents.len, 0);
-        let RangeScratch { firsts, neighbors, counts, .. } = scratch;
+        let RangeScratch { ends: EndScratch { firsts, neighbors, .. }, counts, .. } = scratch;
         self.keys().miss(end).successor(queries, neighbors, firsts)?;
-        spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
+        spans(self.stream, Ends::of(firsts, firsts, count), Some(ranks), counts)
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of pairs whose keys are at or below `queries[i]` (`bisect_right`). Otherwise
@@ -297,16 +224,16 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.contents.check_order("upper_bound")?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
-        let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
+        let EndScratch { firsts, lasts, neighbors } = &mut scratch.ends;
         self.keys().miss(0).predecessor(queries, neighbors, lasts)?;
         // From the first value of all to the last one of that key.
         firsts.fill_zero(self.stream)?;
-        spans(self.stream, (firsts, lasts), (None, u64::MAX), count, None, ranks)
+        spans(self.stream, Ends::of(firsts, lasts, count), None, ranks)
     }
 
     fn check_ranks(&self, count: usize, ranks: &Buffer<u64>, scratch: &RangeScratch<K>) -> Result<()> {
         self.check("the ranks' buffer", count, ranks)?;
-        self.check("the scratch memory", count, &scratch.firsts)
+        self.check("the scratch memory", count, &scratch.ends.firsts)
     }
 
     /// Finds the last pair whose key is at or below each of `queries`: its key goes to `keys[i]` and its value to
@@ -375,34 +302,32 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         out: &mut DeviceRanges<K, V>,
     ) -> Result<()> {
         self.options.check("range", Uses::Limits)?;
-        let QueryOptions { limits, limit, .. } = self.options;
-        self.locate_ranges((starts, ends), (limits, limit), scratch, &mut out.offsets)?;
-        self.copy_ranges((starts, ends), (limits, limit), scratch, out)
+        let bounds = self.bounds(starts, ends)?;
+        self.locate_ranges(bounds, scratch, &mut out.offsets)?;
+        self.copy_ranges(bounds, scratch, out)
     }
 
     /// Finds where the values of ranges are, and their offsets.
     pub(crate) fn locate_ranges(
         &self,
-        bounds: (&Buffer<K>, &Buffer<K>),
-        limits: (Option<&Buffer<u64>>, u64),
+        bounds: Bounds<'_, K>,
         scratch: &mut RangeScratch<K>,
         offsets: &mut Buffer<u64>,
     ) -> Result<()> {
-        let count = bounds.0.len();
+        let count = bounds.count;
         self.contents.check_order("range")?;
         self.check("the offsets' buffer", count + 1, offsets)?;
-        self.ends(bounds, limits.0, scratch)?;
-        self.check("the scratch memory", count, &scratch.counts)?;
-        let found = (&scratch.firsts, &scratch.lasts);
-        spans(self.stream, found, limits, count, Some(&mut scratch.begins), &mut scratch.counts)?;
+        let RangeScratch { ends, begins, counts, .. } = scratch;
+        let found = self.ends(bounds, ends)?;
+        self.check("the scratch memory", count, counts)?;
+        spans(self.stream, found, Some(begins), counts)?;
         self.copy_spans(count, scratch, offsets_only(offsets))
     }
 
     /// Copies the pairs of ranges that were located.
     pub(crate) fn copy_ranges(
         &self,
-        (starts, ends): (&Buffer<K>, &Buffer<K>),
-        (limits, limit): (Option<&Buffer<u64>>, u64),
+        Bounds { count, starts, ends, limits, limit }: Bounds<'_, K>,
         scratch: &mut RangeScratch<K>,
         out: &mut DeviceRanges<K, V>,
     ) -> Result<()> {
@@ -410,9 +335,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", capacity, &out.values)?;
         if capacity == 0 {
-            return self.copy_spans(starts.len(), scratch, values_only(&mut out.values));
+            return self.copy_spans(count, scratch, values_only(&mut out.values));
         }
-        let rows = RowsOf { begins: &scratch.begins, shift: 0, offsets: &out.offsets, rows: starts.len() };
+        let rows = RowsOf { begins: &scratch.begins, shift: 0, offsets: &out.offsets, rows: count };
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;
@@ -434,10 +359,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     ) -> Result<()> {
         self.options.check("count_range", Uses::Limits)?;
         self.contents.check_order("count_range")?;
-        let QueryOptions { limits, limit, .. } = self.options;
         self.check("the counts' buffer", starts.len(), counts)?;
-        self.ends((starts, ends), limits, scratch)?;
-        spans(self.stream, (&scratch.firsts, &scratch.lasts), (limits, limit), starts.len(), None, counts)
+        let found = self.ends(self.bounds(starts, ends)?, &mut scratch.ends)?;
+        spans(self.stream, found, None, counts)
     }
 
     /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending
@@ -498,21 +422,26 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.keys().miss(0).get(queries, &mut scratch.places)
     }
 
+    /// Ranges with the limits that were named.
+    fn bounds<'b>(&'b self, starts: &'b Buffer<K>, ends: &'b Buffer<K>) -> Result<Bounds<'b, K>> {
+        check_bounds(starts.len(), ends.len())?;
+        let QueryOptions { limits, limit, .. } = self.options;
+        Ok(Bounds { count: starts.len(), starts, ends, limits, limit })
+    }
+
     /// Finds the places of the first and last key of each range.
-    fn ends(
+    fn ends<'b>(
         &self,
-        (starts, ends): (&Buffer<K>, &Buffer<K>),
-        limits: Option<&Buffer<u64>>,
-        scratch: &mut RangeScratch<K>,
-    ) -> Result<()> {
-        let count = starts.len();
-        check_bounds(count, ends.len())?;
+        Bounds { count, starts, ends, limits, limit }: Bounds<'b, K>,
+        EndScratch { firsts, lasts, neighbors }: &'b mut EndScratch<K>,
+    ) -> Result<Ends<'b>> {
         if let Some(limits) = limits {
             self.check("the limits' buffer", count, limits)?;
         }
-        self.check("the scratch memory", count, &scratch.firsts)?;
-        self.keys().successor(starts, &mut scratch.neighbors, &mut scratch.firsts)?;
-        self.keys().miss(0).predecessor(ends, &mut scratch.neighbors, &mut scratch.lasts)
+        self.check("the scratch memory", count, firsts)?;
+        self.keys().successor(starts, neighbors, firsts)?;
+        self.keys().miss(0).predecessor(ends, neighbors, lasts)?;
+        Ok(Ends { firsts, lasts, limits, limit, count })
     }
 
     /// Checks a buffer's length and device, and the stream's device.

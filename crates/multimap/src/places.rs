@@ -91,12 +91,29 @@ pub(crate) fn count_values(
     Ok(unsafe { each(stream, count)?.run(calls::count_values(&args)) }?)
 }
 
-/// Finds the values of `count` ranges between the places of their first and last keys.
+/// The places of the first and last keys of ranges.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends<'a> {
+    pub(crate) firsts: &'a Buffer<u64>,
+    pub(crate) lasts: &'a Buffer<u64>,
+    /// The most pairs of each range.
+    pub(crate) limits: Option<&'a Buffer<u64>>,
+    /// The most pairs of any.
+    pub(crate) limit: u64,
+    pub(crate) count: usize,
+}
+
+impl<'a> Ends<'a> {
+    /// Of ranges without limits.
+    pub(crate) fn of(firsts: &'a Buffer<u64>, lasts: &'a Buffer<u64>, count: usize) -> Self {
+        Self { firsts, lasts, limits: None, limit: u64::MAX, count }
+    }
+}
+
+/// Finds the values of ranges: where they begin, if that is wanted, and how many there are.
 pub(crate) fn spans(
     stream: &Stream,
-    (firsts, lasts): (&Buffer<u64>, &Buffer<u64>),
-    (limits, limit): (Option<&Buffer<u64>>, u64),
-    count: usize,
+    Ends { firsts, lasts, limits, limit, count }: Ends<'_>,
     begins: Option<&mut Buffer<u64>>,
     counts: &mut Buffer<u64>,
 ) -> Result<()> {

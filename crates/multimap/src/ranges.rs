@@ -7,13 +7,13 @@ use crate::{Iter, MultiMap};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
-use lanetree_frame::fixed::DeviceRanges;
+use lanetree_frame::fixed::{Bounds, DeviceRanges};
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Inclusive bounds of ranges, and limits if one of them has any.
-type Bounds<'a, K> = (&'a [K], &'a [K], Option<&'a [u64]>);
+type HostBounds<'a, K> = (&'a [K], &'a [K], Option<&'a [u64]>);
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// The pairs of each range of keys, in ascending order of the keys; pairs with the same key in the order in which
@@ -57,20 +57,20 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         found
     }
 
-    fn ranges_into(&self, (starts, ends, limits): Bounds<'_, K>, out: &mut Ranges<K, V>) -> Result<()> {
+    fn ranges_into(&self, (starts, ends, limits): HostBounds<'_, K>, out: &mut Ranges<K, V>) -> Result<()> {
         let (device, count) = (&self.device, starts.len());
         let stream = device.stream()?;
         let (starts, ends) = (self.staging.uploaded(device, starts)?, self.staging.uploaded(device, ends)?);
         let limits = limits.map(|limits| self.staging.uploaded(device, limits)).transpose()?;
-        let (bounds, limits) = ((&starts, &ends), (limits.as_ref(), u64::MAX));
+        let bounds = Bounds { count, starts: &starts, ends: &ends, limits: limits.as_ref(), limit: u64::MAX };
         let mut scratch = RangeScratch::new(device, count, 0)?;
         let mut found = DeviceRanges::new(device, count, 0)?;
-        self.on(&stream).locate_ranges(bounds, limits, &mut scratch, &mut found.offsets)?;
+        self.on(&stream).locate_ranges(bounds, &mut scratch, &mut found.offsets)?;
         let pairs = total(read(&found.offsets, count)?);
         // There are no more distinct keys than pairs.
         scratch.reserve(device, count, pairs)?;
         (found.keys, found.values) = (device.alloc(pairs)?, device.alloc(pairs)?);
-        self.on(&stream).copy_ranges(bounds, limits, &mut scratch, &mut found)?;
+        self.on(&stream).copy_ranges(bounds, &mut scratch, &mut found)?;
         out.offsets.clear();
         out.keys.clear();
         out.values.clear();
@@ -109,7 +109,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         self.counts((starts, ends, None))
     }
 
-    fn counts(&self, (starts, ends, limits): Bounds<'_, K>) -> Result<Vec<u64>> {
+    fn counts(&self, (starts, ends, limits): HostBounds<'_, K>) -> Result<Vec<u64>> {
         let (device, count) = (&self.device, starts.len());
         let stream = device.stream()?;
         let (starts, ends) = (self.staging.uploaded(device, starts)?, self.staging.uploaded(device, ends)?);
@@ -156,6 +156,6 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 }
 
-fn bounds_of<K>(batch: &RangeBatch<K>) -> Bounds<'_, K> {
+fn bounds_of<K>(batch: &RangeBatch<K>) -> HostBounds<'_, K> {
     (&batch.starts, &batch.ends, (!batch.limits.is_empty()).then_some(&batch.limits[..]))
 }

@@ -88,14 +88,20 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
             })
     }
 
-    /// Checks the buffers that a build is given, and that this scratch memory is on the stream's device.
+    /// Checks the buffers that a build is given, and that this scratch memory is on the stream's device. On the host returns the pairs.
     ///
     /// # Errors
     /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of
     /// another device than the stream's.
-    pub fn check(&self, stream: &Stream, DevicePairs { keys, values, len }: DevicePairs<'_, K, V>) -> Result<()> {
+    pub fn check<'b>(
+        &self,
+        stream: &Stream,
+        DevicePairs { keys, values, len }: DevicePairs<'b, K, V>,
+    ) -> Result<Option<(&'b [K], &'b [V])>> {
         check_pairs(stream, keys, values, len)?;
-        same_device(stream.device(), &self.device, "the scratch memory")
+        same_device(stream.device(), &self.device, "the scratch memory")?;
+        let pairs = keys.as_slice().zip(values.as_slice()).filter(|_| stream.device().kind() == DeviceKind::Host);
+        Ok(pairs.map(|(keys, values)| (&keys[..len], &values[..len])))
     }
 
     /// Sorts pairs by their keys, drops all but the last one of each key, and gives them to `build`: on a device that runs

@@ -58,7 +58,7 @@ struct Arguments {
     /// Also draw the README's picture, as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Also write the tables of figures in the workspace's documents anew
+    /// Also write the tables of figures in the workspace's documents
     #[arg(long)]
     tables: bool,
 }
@@ -121,7 +121,7 @@ fn write_tables(claims: &Claims, figures: &Figures, store: &Store) -> Result<(),
     rewrite(runs::FILE, |text| runs::written(text, claims, figures, store))
 }
 
-/// Writes a document of the workspace anew, from what it was.
+/// Rewrites a document of the workspace.
 fn rewrite(file: &str, written: impl FnOnce(&str) -> Result<String, String>) -> Result<(), Error> {
     let path = workspace().join(file);
     let text = fs::read_to_string(&path).map_err(|source| store::Error::Read { path: path.clone(), source })?;

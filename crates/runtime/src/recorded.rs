@@ -10,7 +10,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static LAUNCHED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 /// Begins or ends the recording of launches, on all devices and threads of the process. It is off at the start; while it
-/// is off, a launch reads one flag and no more. Beginning anew forgets nothing.
+/// is off, a launch reads one flag and no more. Starting again forgets nothing.
 pub fn record_kernels(on: bool) {
     // Relaxed: a launch on another thread at the same time may or may not be recorded, and nothing depends on it.
     IS_ON.store(on, Ordering::Relaxed);

@@ -7,10 +7,10 @@ use crate::sharded::Sharded;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
-use lanetree_frame::fixed::{Aggregate, DeviceAggregates, Number, Uses, aggregate_in_pieces, aggregates_of};
+use lanetree_frame::fixed::{Aggregate, DeviceAggregates, Number, Uses, aggregate_in_pieces, aggregates_of, fold_rows};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
-use lanetree_frame::{AnyKey, Buffer, KeyRange, OrderedIndex, Result};
+use lanetree_frame::{AnyKey, Buffer, KeyRange, OrderedIndex, Ranges, Result, Word};
 use lanetree_simt::Fold;
 
 /// Ranges whose pairs are copied at a time if no kernels run.
@@ -55,7 +55,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         bounds.limit = aggregate.limit(bounds.limit);
         out.check(stream.device(), bounds.count)?;
         if self.0.is_on_host() {
-            out.fill(&index.fold_on_host(fold, &ranges::on_host(&bounds)?)?);
+            out.fill(&fold_on_host(fold, &ranges::on_host(&bounds)?, |ranges| index.range_many(ranges))?);
             return Ok(());
         }
         match InShards::shards(index)? {
@@ -82,28 +82,34 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         check_bounds(starts.len(), ends.len())?;
         if InShards::shards(self)?.is_some() {
             let stream = self.device().stream()?;
-            return aggregate_in_pieces(&stream, starts, ends, |starts, ends, out| {
+            let of_device = &self.staging.0[0];
+            return aggregate_in_pieces((&of_device.device, &of_device.staging), starts, ends, |starts, ends, out| {
                 OnDevices::new(self, &stream).aggregate::<A>(aggregate, starts, ends, out)
             });
         }
-        let range = |(&start, &end): (&K, &K)| ranges::inclusive(start, end, aggregate.limit(u64::MAX));
-        let ranges = starts.par_iter().zip(ends).map(range).try_collect()?;
-        aggregates_of(&self.fold_on_host(aggregate.fold::<A>(), &ranges)?)
+        let ranges = aggregated(aggregate, starts, ends)?;
+        aggregates_of(&fold_on_host(aggregate.fold::<A>(), &ranges, |ranges| self.range_many(ranges))?)
     }
+}
 
-    /// Low 64 bits of the result of each range that has pairs, and whether a sum has more.
-    fn fold_on_host(&self, fold: Fold, ranges: &[KeyRange<K>]) -> Result<Vec<Option<(u64, bool)>>> {
-        let mut results = with_room(ranges.len())?;
-        for ranges in ranges.chunks(PIECE) {
-            let found = self.range_many(ranges)?;
-            let of_row = |row: &[u64]| {
-                let values = &found.values[row[0] as usize..row[1] as usize];
-                let last = if fold.op == Fold::LAST { values.len().saturating_sub(1) } else { 0 };
-                let sum = values[last..].iter().fold(fold.start(), |sum, &value| fold.combine(sum, fold.of(value)));
-                (!values.is_empty()).then(|| fold.result::<I::Value>(sum))
-            };
-            results.extend(found.offsets.windows(2).map(of_row));
-        }
-        Ok(results)
+/// The ranges with these bounds, as far as their pairs matter.
+pub(crate) fn aggregated<K: AnyKey>(aggregate: Aggregate, starts: &[K], ends: &[K]) -> Result<Vec<KeyRange<K>>> {
+    let range = |(&start, &end): (&K, &K)| ranges::inclusive(start, end, aggregate.limit(u64::MAX));
+    starts.par_iter().zip(ends).map(range).try_collect()
+}
+
+/// Low 64 bits of the result of each range that has pairs, and whether a sum has more.
+pub(crate) fn fold_on_host<K: AnyKey, V: Word>(
+    fold: Fold,
+    ranges: &[KeyRange<K>],
+    range_many: impl Fn(&[KeyRange<K>]) -> Result<Ranges<K, V>>,
+) -> Result<Vec<Option<(u64, bool)>>> {
+    let mut results = with_room(ranges.len())?;
+    for ranges in ranges.chunks(PIECE) {
+        let found = range_many(ranges)?;
+        let counts: Vec<u64> = found.offsets.windows(2).map(|row| row[1] - row[0]).collect();
+        let read = |at: u64, to: &mut [V]| to.copy_from_slice(&found.values[at as usize..at as usize + to.len()]);
+        results.extend(fold_rows(fold, &found.offsets[..counts.len()], &counts, read)?);
     }
+    Ok(results)
 }

@@ -24,7 +24,7 @@ impl Back<'_> {
             false => (Global::null(), Global::null()),
         };
         Ok(BackArgs {
-            places: slot.positions.read_on(stream)?,
+            positions: slot.positions.read_on(stream)?,
             count: self.count as u64,
             local_results: read(&slot.local.columns[column], stream, 0)?,
             remote_results: read(&slot.remote.columns[column], stream, 0)?,

@@ -1,5 +1,6 @@
 //! [`ShardedMultiMap`]: a multi-map over several devices.
 
+use crate::aggregate::{aggregated, fold_on_host};
 use crate::group::Group;
 use crate::parts::{Methods, Parts, ShardStats, columns, shard_methods};
 use crate::ranges;
@@ -8,8 +9,9 @@ use crate::splitters;
 use core::fmt;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
-use lanetree_frame::fixed::Side;
+use lanetree_frame::error::check_bounds;
 use lanetree_frame::fixed::pairs::check_lengths;
+use lanetree_frame::fixed::{Aggregate, Number, Side, aggregates_of};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, with_room};
 use lanetree_frame::{AnyKey, Device, JoinRows, KeyRange, Ranges, Result, UpdateReport, Word};
@@ -184,6 +186,24 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     pub fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
         let ranges = collected(ranges.into_iter().map(Into::into))?;
         ranges::count_range_many(&self.parts, &ranges, |map, ranges| map.count_range_many(ranges.iter().copied()))
+    }
+
+    /// An aggregate of all values of all keys from `starts[i]` to `ends[i]`, both inclusive, as [`MultiMap::aggregate_many`]. The pairs
+    /// of some ranges at a time are copied first.
+    ///
+    /// # Errors
+    /// As [`ShardedMultiMap::range_many`]; [`Error::BoundLengths`] unless there are as many ends as starts; [`Error::SumOverflow`] for
+    /// a sum that 64 bits do not hold.
+    pub fn aggregate_many<A: Number<Word = V>>(
+        &self,
+        aggregate: Aggregate,
+        starts: &[K],
+        ends: &[K],
+    ) -> Result<Vec<Option<A::Wide>>> {
+        check_bounds(starts.len(), ends.len())?;
+        let ranges = aggregated(aggregate, starts, ends)?;
+        let find = |ranges: &[KeyRange<K>]| self.range_many(ranges.iter().copied());
+        aggregates_of(&fold_on_host(aggregate.fold::<A>(), &ranges, find)?)
     }
 
     /// All pairs in order.

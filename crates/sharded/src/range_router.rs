@@ -9,7 +9,7 @@
 //!  │ share, prefix sums │ 3. numbers within the limits ──► │ gather   │
 //!  └──┬─────────────────┘                                   │          │
 //!  ┌──▼─────────────────┐ 4. ◄────────────── these pairs ───┤          │
-//!  │ place              │                                   └──────────┘
+//!  │ put pairs          │                                   └──────────┘
 //!  └────────────────────┘
 //! ```
 //!
@@ -29,7 +29,7 @@ use lanetree_frame::join_steps::{DeviceValidity, Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::{optional, optional_mut};
 use lanetree_frame::{AnyKey, Buffer, Device, KeyWord, Result, Stream, Word};
-use lanetree_kernels_sharded::{PlaceArgs, ShareArgs, calls};
+use lanetree_kernels_sharded::{PutPairsArgs, ShareArgs, calls};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{GatherBatch, Global, GlobalMut, LocateBatch};
@@ -209,14 +209,14 @@ impl<K: AnyKey> DeviceScratch<K> {
             let before = self.shards[shard].before.read_on(stream)?;
             let found = self.shards[shard].at_home(batch.numbers[shard] == 0);
             let (offsets, capacity) = (found.offsets.read_on(stream)?, rows.capacity);
-            let placement = Placement { stream, offsets, before, starts, stride, count, pairs, capacity };
+            let output = Output { stream, offsets, before, starts, stride, count, pairs, capacity };
             // SAFETY: the columns have these pairs, and the outputs were checked.
             unsafe {
                 if let Some(keys) = &mut rows.keys {
-                    placement.copy::<K::Bits>(&found.keys, keys.write_on(stream)?.cast())?;
+                    output.copy::<K::Bits>(&found.keys, keys.write_on(stream)?.cast())?;
                 }
                 if let Some(values) = &mut rows.values {
-                    placement.copy::<V>(&found.values, values.write_on(stream)?)?;
+                    output.copy::<V>(&found.values, values.write_on(stream)?)?;
                 }
             }
         }
@@ -395,7 +395,7 @@ impl<K: AnyKey> DeviceScratch<K> {
 }
 
 /// Where one shard's pairs go.
-struct Placement<'a> {
+struct Output<'a> {
     stream: &'a Stream,
     offsets: Global<u64>,
     before: Global<u64>,
@@ -406,11 +406,11 @@ struct Placement<'a> {
     capacity: usize,
 }
 
-impl Placement<'_> {
+impl Output<'_> {
     /// # Safety
     /// The column has the pairs; the arrays have the lengths of these fields, and all pointers are for the stream.
     unsafe fn copy<W: KeyWord>(&self, column: &Column, out: GlobalMut<W>) -> Result<()> {
-        let args = PlaceArgs {
+        let args = PutPairsArgs {
             from: read(column, self.stream, 0)?,
             offsets: self.offsets,
             before: self.before,
@@ -422,7 +422,7 @@ impl Placement<'_> {
             out,
         };
         // SAFETY: the caller's contract.
-        Ok(unsafe { tiles(self.stream, self.pairs)?.run(calls::place(&args)) }?)
+        Ok(unsafe { tiles(self.stream, self.pairs)?.run(calls::put_pairs(&args)) }?)
     }
 }
 

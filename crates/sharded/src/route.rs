@@ -7,7 +7,7 @@ use lanetree_frame::room::with_room;
 use lanetree_frame::{AnyKey, Result};
 use std::borrow::Cow;
 
-/// The most shards: their numbers fit into a byte, and a block's counts into a few lines of the cache.
+/// The most shards: their numbers fit into a byte, and a block's counts into a few cache lines.
 pub(crate) const MAX_SHARDS: usize = 64;
 
 /// Elements per task on the CPU.

@@ -29,7 +29,7 @@ use core::ops::Range;
 use lanetree_frame::Error;
 use lanetree_frame::fixed::Query;
 use lanetree_frame::{AnyKey, Buffer, Device, Event, KeyWord, PinnedBuffer, Result, Stream, Word};
-use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, TILE, calls, place};
+use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, TILE, calls, position};
 use lanetree_primitives::check_order;
 use lanetree_simt::{GetBatch, Global, GlobalMut, LaunchShape};
 
@@ -49,7 +49,7 @@ const CAPACITY: usize = 1 << 24;
 
 const _: () = assert!(MAX_SHARDS == MOST_SHARDS as usize);
 const _: () = assert!(PIECE.is_multiple_of(TILE as usize) && TILE.is_multiple_of(32));
-const _: () = assert!(CAPACITY + MOST_SHARDS as usize * BUCKET < 1 << place::BITS);
+const _: () = assert!(CAPACITY + MOST_SHARDS as usize * BUCKET < 1 << position::BITS);
 
 /// How batches are cut into pieces; only tests change it.
 #[derive(Clone, Copy, Debug)]

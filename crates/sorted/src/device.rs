@@ -2,7 +2,8 @@
 
 use super::SortedArray;
 use super::native::View;
-use lanetree_frame::fixed::{FixedIndex, Query, Staging, aggregate_groups, check_pairs};
+use lanetree_frame::aggregate_steps::fold_values;
+use lanetree_frame::fixed::{FixedIndex, Query, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
@@ -87,14 +88,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
                     };
                     launch::over(stream, batch.rows.groups(), width, THREADS)?.run(call)
                 }
-                Query::Aggregate(batch) => {
-                    let (args, (groups, width)) = (QueryArgs { tree, batch }, aggregate_groups(&batch, GATHER_WIDTHS));
-                    let call = match width == GATHER_WIDTHS[0] {
-                        true => calls::aggregate_narrow(&args),
-                        false => calls::aggregate_wide(&args),
-                    };
-                    launch::over(stream, groups, width, THREADS)?.run(call)
-                }
+                Query::Aggregate(batch) => return fold_values(stream, tree.values, batch),
             }
         }?)
     }

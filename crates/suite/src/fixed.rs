@@ -142,8 +142,8 @@ fn on_host<I: FixedIndex>(index: &I, question: &Question<I::Key>) -> Result<Opti
 }
 
 /// Values as unsigned integers.
-#[derive(Clone, Copy)]
-pub(crate) struct Unsigned<W>(PhantomData<W>);
+#[derive(Clone, Copy, Debug)]
+pub struct Unsigned<W>(PhantomData<W>);
 
 impl<W: Word> Number for Unsigned<W> {
     type Word = W;

@@ -48,6 +48,7 @@ mod subject;
 pub use at_size::{Size, Spread, at_size};
 pub use bounded::{bounded, on_bytes};
 pub use conformance::{conformance, conformance_on, directed, parts};
+pub use fixed::Unsigned;
 pub use hooks::{Fixed, Hooks, Plain, RegularHooks};
 /// For paths in [`for_each_index!`], which may be called where `lanetree` is no dependency.
 #[doc(hidden)]

@@ -5,8 +5,9 @@ use super::cases::Mode;
 use super::compare::{Difference, Output, Sabotage, Written, items_differ};
 use super::data::{self, Distribution};
 use core::time::Duration;
-use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
-use lanetree::{AnyKey, Device, DeviceKind, KeyRange, KeyWord, MultiMap, Result, UpdatePath, Word};
+use lanetree::multimap::{AggregateScratch, DeviceRows, RangeScratch, Scratch};
+use lanetree::{AnyKey, Device, DeviceAggregates, DeviceKind, KeyRange, KeyWord, MultiMap, Result, UpdatePath, Word};
+use lanetree_suite::{Folding, Unsigned};
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -234,6 +235,7 @@ impl Checked {
         }
         self.ask_ranks_and_neighbors(map, &all, &keys)?;
         self.ask_scans(map, &all, &keys)?;
+        self.ask_aggregates(map, &all, &keys)?;
 
         let mut ranges = Vec::new();
         for &[a, b] in model.some_keys(2 * queries.min(100), rng).as_chunks().0 {
@@ -304,6 +306,40 @@ impl Checked {
         self.expect("lengths of scans", &counts.to_vec()?, &expected);
         self.expect("keys of scans", &out_keys.to_vec()?, &found_keys);
         self.expect("values of scans", &out_values.to_vec()?, &found_values);
+        Ok(())
+    }
+
+    /// Aggregates of some ranges and of all pairs, in device form; of a sum its low 64 bits.
+    fn ask_aggregates<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
+        let some = keys.as_chunks().0.iter().take(32).map(|&[a, b]| (a.min(b), a.max(b)));
+        let (starts, ends): (Vec<K>, Vec<K>) = some.chain([(K::MIN, K::MAX)]).unzip();
+        let rows = starts.iter().zip(&ends).map(|(start, end)| {
+            let from = pairs.partition_point(|pair| pair.0 < *start);
+            &pairs[from..pairs.partition_point(|pair| pair.0 <= *end)]
+        });
+        let rows: Vec<&[(K, V)]> = rows.collect();
+        let (device, count) = (map.device(), rows.len());
+        let (stream, starts, ends) = (device.stream()?, device.upload(&starts)?, device.upload(&ends)?);
+        let (mut scratch, mut out) = (AggregateScratch::new(device, count)?, DeviceAggregates::new(device, count)?);
+        for folding in Folding::ALL {
+            self.time(|| {
+                let on = map.on(&stream);
+                on.aggregate::<Unsigned<V>>(folding.aggregate(), &starts, &ends, &mut scratch, &mut out)?;
+                Ok(stream.synchronize()?)
+            })?;
+            let expected = rows.iter().map(|row| {
+                let mut values = row.iter().map(|pair| pair.1.widen());
+                let of = match folding {
+                    Folding::Sum => values.reduce(u64::wrapping_add),
+                    Folding::Min => values.min(),
+                    Folding::Max => values.max(),
+                    Folding::First => values.next(),
+                    Folding::Last => values.next_back(),
+                };
+                of.unwrap_or(0)
+            });
+            self.expect("aggregates", &out.values.to_vec()?, &expected.collect::<Vec<u64>>());
+        }
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! What comes before and after the aggregation of ranges by an index's kernel: long ranges are divided into parts, and
-//! accumulators become results.
+//! Aggregates of ranges: long ranges are divided into parts, values in an array are aggregated, and accumulators become results.
+//! Between the first step and the last one an index's own kernel aggregates values that are not in an array.
 
 use core::marker::PhantomData;
 use lanetree_simt::{
@@ -41,6 +41,41 @@ impl Kernel for DivideRanges {
             let len = simt.load(args.counts, range, Hint::Streaming);
             let is_long = len > part && args.fold.op != Fold::LAST;
             simt.store(args.parts, range, if is_long { (len - 1) / part + 1 } else { 0 }, Hint::Streaming);
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`FoldValues`].
+    pub struct FoldValuesArgs<V> {
+        /// The values of all pairs, in order: a cursor is a value's number.
+        pub values: Global<V>,
+        /// The ranges.
+        pub batch: AggregateBatch,
+    }
+}
+
+/// Aggregates the values of a batch of ranges: `G` lanes per range or part; any block of whole warps.
+#[derive(Debug)]
+pub struct FoldValues<V, const G: u32>(PhantomData<V>);
+
+impl<V: Word, const G: u32> Kernel for FoldValues<V, G> {
+    type Args = FoldValuesArgs<V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, FoldValuesArgs { values, batch }: &Self::Args) {
+        // SAFETY: the ranges' values are in the array, of which these are cursors and counts.
+        unsafe {
+            batch.run::<S, G>(simt, |part| {
+                let mut sum = batch.fold.start();
+                let mut at = u64::from(simt.lane() % G);
+                while at < part.len {
+                    let value = simt.load(*values, part.cursor + part.skip + at, Hint::ReadOnly);
+                    sum = batch.fold.combine(sum, batch.fold.of(value));
+                    at += u64::from(G);
+                }
+                sum
+            });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
-use crate::aggregate::{DivideRanges, DivideRangesArgs, Finish, FinishArgs};
+use crate::aggregate::{DivideRanges, DivideRangesArgs, Finish, FinishArgs, FoldValues, FoldValuesArgs};
 use crate::clamp::{Clamp, ClampArgs, ClampRanks, ClampRanksArgs};
 use crate::columns::{MaskHits, MaskHitsArgs, OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
 use crate::elements::{PutElements, PutElementsArgs};
@@ -16,6 +16,16 @@ use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 /// The kernel that counts the parts of long ranges.
 pub fn divide_ranges(args: &DivideRangesArgs) -> Call<'_> {
     Call::of::<DivideRanges>(args)
+}
+
+/// The kernel that aggregates values in an array, with 8 lanes per range.
+pub fn fold_values_narrow<V: Word>(args: &FoldValuesArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => FoldValues<V, 8>), args)
+}
+
+/// The same with a warp per part of a range.
+pub fn fold_values_wide<V: Word>(args: &FoldValuesArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => FoldValues<V, 32>), args)
 }
 
 /// The kernel that makes results of accumulators.

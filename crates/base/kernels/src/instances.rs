@@ -1,6 +1,6 @@
 //! The instances that are compiled.
 
-use crate::aggregate::{DivideRanges, Finish};
+use crate::aggregate::{DivideRanges, Finish, FoldValues};
 use crate::clamp::{Clamp, ClampRanks};
 use crate::columns::{MaskHits, OrderFloats, UnpackBits};
 use crate::elements::PutElements;
@@ -45,6 +45,10 @@ instance!(keys__check_offsets_u64, keys, CheckOffsets<u64>);
 instance!(keys__heads, keys, Heads);
 
 instance!(keys__divide_ranges, keys, DivideRanges);
+instance!(keys__fold_values_u32_g8, keys, FoldValues<u32, 8>);
+instance!(keys__fold_values_u32_g32, keys, FoldValues<u32, 32>);
+instance!(keys__fold_values_u64_g8, keys, FoldValues<u64, 8>);
+instance!(keys__fold_values_u64_g32, keys, FoldValues<u64, 32>);
 instance!(keys__finish_u32, keys, Finish<u32>);
 instance!(keys__finish_u64, keys, Finish<u64>);
 

@@ -5,18 +5,24 @@ use super::options::Uses;
 use super::range::locate_rows;
 use super::{FixedIndex, Query, RangeScratch, TASK, View};
 use core::fmt::Debug;
-use lanetree_base::aggregate_steps::{AggregateMemory, AggregateOutputs, divide_ranges, finish};
+use lanetree_base::aggregate_steps::{AggregateMemory, DeviceAggregates, divide_ranges, finish};
 use lanetree_base::error::{check_bounds, check_buffer};
 use lanetree_base::parallel::*;
 use lanetree_base::room::{with_room, zeroed};
+use lanetree_base::staging::{Staging, is_set};
+use lanetree_base::uninit::append;
 use lanetree_base::{Error, Result};
-use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_primitives::exclusive_scan;
+use lanetree_layout::{AnyKey, Word};
+use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{AggregateBatch, Fold, Global};
 
 /// Ranges of a piece of a host batch on a device.
-const PIECE: usize = 1 << 20;
+#[doc(hidden)]
+pub const AGGREGATE_PIECE: usize = 1 << 20;
+
+/// Values that the host reads at a time.
+const ROW: usize = 128;
 
 /// What is computed of the values of a range. How many there are says `count_range`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,52 +122,98 @@ impl AggregateScratch {
     }
 }
 
-/// Aggregates on the device.
-#[derive(Debug)]
-pub struct DeviceAggregates<T> {
-    /// Out: one for each range; 0 for an empty one.
-    pub values: Buffer<T>,
-    /// Out: a bit for each range, the lowest of a word first: whether it has pairs.
-    pub hits: Buffer<u32>,
-    /// Out: a bit for each range: whether its sum overflows, so that its value is nothing but the sum's low 64 bits.
-    pub overflowed: Buffer<u32>,
+/// Ranges that were located on a device.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct LocatedRanges<'a> {
+    /// Where each begins.
+    pub cursors: &'a Buffer<u64>,
+    /// The number of pairs of each.
+    pub counts: &'a Buffer<u64>,
+    /// The number of ranges: the first of the buffers.
+    pub count: usize,
 }
 
-impl<T: bytemuck::Pod> DeviceAggregates<T> {
-    /// Room for as many ranges.
+impl LocatedRanges<'_> {
+    /// Makes an accumulator of each range, at least one, or of each part of a long one: `launch` aggregates a batch. Returns the
+    /// batch of the parts.
     ///
     /// # Errors
-    /// [`Error::Runtime`] if the device has no room.
-    pub fn new(device: &Device, ranges: usize) -> Result<Self> {
-        let words = ranges.div_ceil(32);
-        Ok(Self { values: device.alloc(ranges)?, hits: device.alloc(words)?, overflowed: device.alloc(words)? })
+    /// As [`divide_ranges`]; from the launches.
+    pub fn accumulate(
+        self,
+        stream: &Stream,
+        fold: Fold,
+        memory: &mut AggregateMemory,
+        scan: &mut ScanScratch,
+        mut launch: impl FnMut(AggregateBatch) -> Result<()>,
+    ) -> Result<AggregateBatch> {
+        let Self { cursors, counts, count } = self;
+        exclusive_scan(stream, counts, count, &mut memory.offsets, scan)?;
+        divide_ranges(stream, count, fold, counts, memory)?;
+        exclusive_scan(stream, &memory.counts, count, &mut memory.parts, scan)?;
+        let whole = AggregateBatch {
+            cursors: cursors.read_on(stream)?,
+            counts: counts.read_on(stream)?,
+            offsets: memory.offsets.read_on(stream)?,
+            parts: Global::null(),
+            count: count as u64,
+            sums: memory.sums.write_on(stream)?,
+            fold,
+        };
+        let parts = AggregateBatch { parts: memory.parts.read_on(stream)?, ..whole };
+        launch(whole)?;
+        launch(parts)?;
+        Ok(parts)
     }
+}
 
-    /// Takes results of the host's.
-    #[doc(hidden)]
-    pub fn fill(&mut self, results: &[Option<(u64, bool)>]) {
-        let values = self.values.as_mut_slice().expect("a buffer of the host");
-        let hits = &mut self.hits.as_mut_slice().expect("a buffer of the host")[..results.len().div_ceil(32)];
-        let overflowed = &mut self.overflowed.as_mut_slice().expect("a buffer of the host")[..hits.len()];
-        hits.fill(0);
-        overflowed.fill(0);
-        for (i, result) in results.iter().enumerate() {
-            let (value, is_over) = result.unwrap_or((0, false));
-            values[i] = bytemuck::cast(value);
-            hits[i / 32] |= u32::from(result.is_some()) << (i % 32);
-            overflowed[i / 32] |= u32::from(is_over) << (i % 32);
-        }
-    }
-
-    /// Checks that there is an element for each range.
+impl AggregateScratch {
+    /// Checks that it is for as many ranges.
     ///
     /// # Errors
-    /// [`Error::OutputLength`]; [`Error::Runtime`] for buffers of another device.
+    /// [`Error::OutputLength`]; [`Error::Runtime`] for memory of another device.
     #[doc(hidden)]
     pub fn check(&self, device: &Device, ranges: usize) -> Result<()> {
-        check_buffer(device, "the results' buffer", ranges, &self.values)?;
-        check_buffer(device, "the hit mask's buffer", ranges.div_ceil(32), &self.hits)?;
-        check_buffer(device, "the mask of overflows", ranges.div_ceil(32), &self.overflowed)
+        check_buffer(device, "the scratch memory", AggregateMemory::words(ranges), &self.memory.sums)
+    }
+
+    /// Where ranges begin, and the number of pairs of each: to be written by what locates them.
+    #[doc(hidden)]
+    pub fn located_mut(&mut self) -> (&mut Buffer<u64>, &mut Buffer<u64>) {
+        (&mut self.ranges.cursors, &mut self.ranges.counts)
+    }
+
+    /// Aggregates the first `count` ranges, which were located. On the host `read` copies values from a rank on; on a device `launch`
+    /// aggregates a batch.
+    ///
+    /// # Errors
+    /// From the launches; [`Error::Runtime`] if main memory has no room.
+    ///
+    /// # Safety
+    /// After its launches each range or part of a batch has its accumulator.
+    #[doc(hidden)]
+    pub unsafe fn aggregate<V: Word, T: bytemuck::Pod>(
+        &mut self,
+        (stream, count): (&Stream, usize),
+        fold: Fold,
+        out: &mut DeviceAggregates<T>,
+        read: impl Fn(u64, &mut [V]) + Sync,
+        launch: impl FnMut(AggregateBatch) -> Result<()>,
+    ) -> Result<()> {
+        let Self { ranges: RangeScratch { cursors, counts, scan }, memory } = self;
+        if count == 0 {
+            return Ok(());
+        }
+        if let (Some(cursors), Some(counts)) = (cursors.as_slice(), counts.as_slice())
+            && stream.device().kind() == DeviceKind::Host
+        {
+            out.fill(&fold_rows(fold, &cursors[..count], &counts[..count], read)?);
+            return Ok(());
+        }
+        LocatedRanges { cursors, counts, count }.accumulate(stream, fold, memory, scan, launch)?;
+        // SAFETY: the caller's contract.
+        unsafe { finish::<V, T>(stream, count, fold, counts, memory, out) }
     }
 }
 
@@ -205,62 +257,44 @@ impl<I: FixedIndex<Value: Word>> OnStream<'_, I> {
         bounds.limit = aggregate.limit(bounds.limit);
         let (stream, count, fold) = (self.stream, bounds.count, aggregate.fold::<A>());
         out.check(self.index.device(), count)?;
-        let AggregateScratch { ranges, memory } = scratch;
-        self.check("the scratch memory", AggregateMemory::words(count), &memory.sums)?;
-        self.locate(bounds, ranges)?;
-        if count == 0 {
-            return Ok(());
-        }
-        if stream.device().kind() == DeviceKind::Host {
-            let cursors = &ranges.cursors.as_slice().expect("a buffer of the host")[..count];
-            let counts = &ranges.counts.as_slice().expect("a buffer of the host")[..count];
-            let view = self.index.view().expect("a tree on the host is in main memory");
-            out.fill(&fold_rows::<I>(view, fold, cursors, counts)?);
-            return Ok(());
-        }
-        exclusive_scan(stream, &ranges.counts, count, &mut memory.offsets, &mut ranges.scan)?;
-        divide_ranges(stream, count, fold, &ranges.counts, memory)?;
-        exclusive_scan(stream, &memory.counts, count, &mut memory.parts, &mut ranges.scan)?;
-        let whole = AggregateBatch {
-            cursors: ranges.cursors.read_on(stream)?,
-            counts: ranges.counts.read_on(stream)?,
-            offsets: memory.offsets.read_on(stream)?,
-            parts: Global::null(),
-            count: count as u64,
-            sums: memory.sums.write_on(stream)?,
-            fold,
-        };
-        let parts = AggregateBatch { parts: memory.parts.read_on(stream)?, ..whole };
-        let DeviceAggregates { values, hits, overflowed } = out;
+        scratch.check(self.index.device(), count)?;
+        self.locate(bounds, &mut scratch.ranges)?;
+        let read = |rank, values: &mut [I::Value]| copy_values::<I>(self.index.view(), rank, values);
         // SAFETY: cursors and counts were written just now for this index; the scratch memory is for that many ranges, and for the
-        // parts that they have at most; the pointers are for this stream. Each range or part is aggregated before the results
-        // are made.
-        unsafe {
-            self.launch(&Query::Aggregate(whole))?;
-            self.launch(&Query::Aggregate(parts))?;
-            let out = AggregateOutputs { values, hits, overflowed };
-            finish::<I::Value, A::Wide>(stream, count, fold, &ranges.counts, memory, out)
-        }
+        // parts that they have at most; the pointers are for this stream.
+        unsafe { scratch.aggregate((stream, count), fold, out, read, |batch| self.launch(&Query::Aggregate(batch))) }
     }
 }
 
-/// Aggregates the pairs of ranges on the host, each from a rank on: low 64 bits, and whether a sum has more.
-fn fold_rows<I: FixedIndex<Value: Word>>(
-    view: I::View<'_>,
+/// Copies values from a rank on, at most [`ROW`] of them; of an index on the host.
+fn copy_values<I: FixedIndex>(view: Option<I::View<'_>>, rank: u64, values: &mut [I::Value]) {
+    if let Some(view) = view {
+        view.copy(rank, &mut [I::Key::MIN; ROW][..values.len()], values);
+    }
+}
+
+/// Aggregates the values of ranges on the host, each from a rank on: low 64 bits, and whether a sum has more. `read` copies values,
+/// some at a time.
+///
+/// # Errors
+/// [`Error::Runtime`] if main memory has no room.
+#[doc(hidden)]
+pub fn fold_rows<V: Word>(
     fold: Fold,
     ranks: &[u64],
     counts: &[u64],
+    read: impl Fn(u64, &mut [V]) + Sync,
 ) -> Result<Vec<Option<(u64, bool)>>> {
     let of_range = |(&rank, &count): (&u64, &u64)| {
-        let (mut keys, mut values) = ([I::Key::MIN; 128], [I::Value::MIN; 128]);
+        let mut values = [V::MIN; ROW];
         let (mut sum, mut done) = (fold.start(), if fold.op == Fold::LAST { count.saturating_sub(1) } else { 0 });
         while done < count {
-            let len = (count - done).min(keys.len() as u64) as usize;
-            view.copy(rank + done, &mut keys[..len], &mut values[..len]);
+            let len = (count - done).min(ROW as u64) as usize;
+            read(rank + done, &mut values[..len]);
             sum = values[..len].iter().fold(sum, |sum, &value| fold.combine(sum, fold.of(value)));
             done += len as u64;
         }
-        (count > 0).then(|| fold.result::<I::Value>(sum))
+        (count > 0).then(|| fold.result::<V>(sum))
     };
     ranks.par_iter().zip(counts).with_min_len(TASK / 64).map(of_range).try_collect()
 }
@@ -277,11 +311,13 @@ pub(super) fn aggregate_many<A: Number<Word = I::Value>, I: FixedIndex<Value: Wo
     if let Some(view) = index.native() {
         let (mut ranks, mut counts) = (zeroed(starts.len())?, zeroed(starts.len())?);
         locate_rows(view, (starts, ends), None, aggregate.limit(u64::MAX), &mut ranks, &mut counts);
-        return aggregates_of(&fold_rows::<I>(view, aggregate.fold::<A>(), &ranks, &counts)?);
+        let read = |rank, values: &mut [I::Value]| copy_values::<I>(Some(view), rank, values);
+        return aggregates_of(&fold_rows(aggregate.fold::<A>(), &ranks, &counts, read)?);
     }
     let stream = index.device().stream()?;
-    let mut scratch = AggregateScratch::new(index.device(), PIECE.min(starts.len()))?;
-    aggregate_in_pieces(&stream, starts, ends, |starts, ends, out| {
+    let mut scratch = AggregateScratch::new(index.device(), AGGREGATE_PIECE.min(starts.len()))?;
+    let staging = (index.device(), &index.staging().queries);
+    aggregate_in_pieces(staging, starts, ends, |starts, ends, out| {
         OnStream::new(index, &stream).aggregate::<A>(aggregate, starts, ends, &mut scratch, out)
     })
 }
@@ -308,25 +344,22 @@ pub fn aggregates_of<T: bytemuck::Pod>(results: &[Option<(u64, bool)>]) -> Resul
 /// # Errors
 /// [`Error::SumOverflow`]; [`Error::Runtime`]; those of `aggregate`.
 #[doc(hidden)]
-pub fn aggregate_in_pieces<K: AnyKey, T: bytemuck::Pod>(
-    stream: &Stream,
+pub fn aggregate_in_pieces<K: AnyKey, T: bytemuck::Pod + Send + Sync>(
+    (device, staging): (&Device, &Staging),
     starts: &[K],
     ends: &[K],
     mut aggregate: impl FnMut(&Buffer<K>, &Buffer<K>, &mut DeviceAggregates<T>) -> Result<()>,
 ) -> Result<Vec<Option<T>>> {
-    let (device, mut out) = (stream.device(), with_room(starts.len())?);
-    let mut results = DeviceAggregates::new(device, PIECE.min(starts.len()))?;
-    for (starts, ends) in starts.chunks(PIECE).zip(ends.chunks(PIECE)) {
-        aggregate(&device.upload(starts)?, &device.upload(ends)?, &mut results)?;
-        let (values, hits) = (results.values.to_vec()?, results.hits.to_vec()?);
-        let overflowed = results.overflowed.to_vec()?;
-        let bit = |bits: &[u32], i: usize| bits[i / 32] >> (i % 32) & 1 != 0;
-        for (i, &value) in values[..starts.len()].iter().enumerate() {
-            if bit(&overflowed, i) {
-                return Err(Error::SumOverflow { range: out.len() });
-            }
-            out.push(bit(&hits, i).then_some(value));
+    let mut out = with_room(starts.len())?;
+    let mut results = DeviceAggregates::new(device, AGGREGATE_PIECE.min(starts.len()))?;
+    for (starts, ends) in starts.chunks(AGGREGATE_PIECE).zip(ends.chunks(AGGREGATE_PIECE)) {
+        aggregate(&staging.uploaded(device, starts)?, &staging.uploaded(device, ends)?, &mut results)?;
+        let values = staging.downloaded(&results.values, 0..starts.len())?;
+        let (hits, overflowed) = (results.hits.to_vec()?, results.overflowed.to_vec()?);
+        if let Some(first) = (0..starts.len()).find(|&i| is_set(&overflowed, i)) {
+            return Err(Error::SumOverflow { range: out.len() + first });
         }
+        append(&mut out, starts.len(), |out| Ok(out.fill_in_parallel(|i| is_set(&hits, i).then_some(values[i]))))?;
     }
     Ok(out)
 }

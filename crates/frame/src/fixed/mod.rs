@@ -26,7 +26,9 @@ mod scan;
 mod staging;
 mod steps;
 
-pub use aggregate::{Aggregate, AggregateScratch, DeviceAggregates, Number, aggregate_in_pieces, aggregates_of};
+#[doc(hidden)]
+pub use aggregate::{AGGREGATE_PIECE, LocatedRanges, fold_rows};
+pub use aggregate::{Aggregate, AggregateScratch, Number, aggregate_in_pieces, aggregates_of};
 use all::{AllRows, copied_pairs};
 pub use all::{Columns, copied, each_window};
 #[doc(hidden)]
@@ -48,9 +50,9 @@ pub use nearest::{k_nearest, range_last};
 pub use on_stream::{OnStream, bits};
 pub use options::{QueryOptions, Uses};
 pub use pairs::SortedPairs;
-pub use query::{Query, aggregate_groups};
+pub use query::Query;
 #[doc(hidden)]
-pub use range::first_pairs_of;
+pub use range::{Bounds, first_pairs_of};
 pub use range::{DeviceRanges, RangeScratch};
 pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
 #[doc(hidden)]
@@ -61,6 +63,7 @@ pub use staging::Staging;
 pub use steps::{RowsOfProbes, Steps, asof_on_host, asof_searches, check_ranges};
 
 use core::fmt::Debug;
+pub use lanetree_base::aggregate_steps::DeviceAggregates;
 use lanetree_base::{BatchOrder, Op, Result, UpdateReport};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};

@@ -2,11 +2,6 @@
 
 use lanetree_simt::{AggregateBatch, GatherBatch, GetBatch, GlobalMut, LocateBatch, NeighborBatch, RankBatch};
 
-/// The groups of lanes that aggregate a batch, and the lanes of each: narrow ones for ranges by themselves, wide ones for parts.
-pub fn aggregate_groups(batch: &AggregateBatch, [narrow, wide]: [u32; 2]) -> (u64, u32) {
-    if batch.parts.is_null() { (batch.count, narrow) } else { (AggregateBatch::PARTS, wide) }
-}
-
 /// A batch of at least one query, and where the results go, in memory that the device can reach.
 #[derive(Clone, Copy, Debug)]
 pub enum Query<B, V> {

@@ -105,13 +105,19 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
 }
 
 /// The bounds of a batch of ranges on the device.
-#[derive(Clone, Copy)]
-pub(super) struct Bounds<'a, K> {
-    pub(super) count: usize,
-    pub(super) starts: &'a Buffer<K>,
-    pub(super) ends: &'a Buffer<K>,
-    pub(super) limits: Option<&'a Buffer<u64>>,
-    pub(super) limit: u64,
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<'a, K> {
+    /// The number of ranges: the first of the buffers.
+    pub count: usize,
+    /// Their first keys.
+    pub starts: &'a Buffer<K>,
+    /// Their last keys.
+    pub ends: &'a Buffer<K>,
+    /// The most pairs of each.
+    pub limits: Option<&'a Buffer<u64>>,
+    /// The most pairs of any.
+    pub limit: u64,
 }
 
 impl<I: FixedIndex> OnStream<'_, I> {

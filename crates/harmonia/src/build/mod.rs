@@ -142,20 +142,26 @@ pub(super) fn build_distinct<K: Key, V: Word>(
     drop(staging);
     fill_buffer(&mut inner, |words| fill_inner(&shape, words, &last_key))?;
     fill_buffer(&mut prefix_sum, |children| fill_prefix_sum(&shape, children))?;
-    let device = device.clone();
-    Ok(Harmonia {
-        device,
-        shape,
-        inner,
-        prefix_sum,
-        leaves,
-        ranks: None,
-        lens: None,
-        staging: Staging::default(),
-        changes: Default::default(),
-        whole: Guarded::default(),
-        words: PhantomData,
-    })
+    Ok(Harmonia::of(device, shape, inner, prefix_sum, leaves))
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    fn of(device: &Device, shape: Shape, inner: Buffer<K::Bits>, prefix_sum: Buffer<u32>, leaves: Buffer<u64>) -> Self {
+        let device = device.clone();
+        Self {
+            device,
+            shape,
+            inner,
+            prefix_sum,
+            leaves,
+            ranks: None,
+            lens: None,
+            staging: Staging::default(),
+            changes: Default::default(),
+            whole: Guarded::default(),
+            words: PhantomData,
+        }
+    }
 }
 
 /// Lets `fill` write a buffer: in place if it is main memory, else through a copy in main memory.

@@ -4,15 +4,13 @@ use super::Builder;
 use crate::tuning::check_fanout;
 use crate::{Harmonia, launch};
 use core::marker::PhantomData;
-use lanetree_frame::Guarded;
 use lanetree_frame::Result;
-use lanetree_frame::fixed::Staging;
 use lanetree_kernels_harmonia::build::{FillInnerArgs, FillLeavesArgs, SLOTS};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::layout::{Shape, leaf_bytes};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs};
-use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
+use lanetree_runtime::{Buffer, Device, Stream};
 
 impl<K: Key, V: Word> Builder<K, V> {
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
@@ -32,14 +30,12 @@ impl<K: Key, V: Word> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Harmonia<K, V>> {
-        scratch.check(stream, DevicePairs { keys, values, len })?;
-        if let (DeviceKind::Host, Some(keys), Some(values)) =
-            (stream.device().kind(), keys.as_slice(), values.as_slice())
-        {
-            return self.build(stream.device(), &keys[..len], &values[..len]);
+        let pairs = DevicePairs { keys, values, len };
+        if let Some((keys, values)) = scratch.check(stream, pairs)? {
+            return self.build(stream.device(), keys, values);
         }
         self.shape(len)?;
-        scratch.unsorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
+        scratch.unsorted(stream, pairs, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys the
@@ -55,14 +51,12 @@ impl<K: Key, V: Word> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Harmonia<K, V>> {
-        scratch.check(stream, DevicePairs { keys, values, len })?;
-        if let (DeviceKind::Host, Some(keys), Some(values)) =
-            (stream.device().kind(), keys.as_slice(), values.as_slice())
-        {
-            return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
+        let pairs = DevicePairs { keys, values, len };
+        if let Some((keys, values)) = scratch.check(stream, pairs)? {
+            return self.build_sorted(stream.device(), keys, values);
         }
         self.shape(len)?;
-        scratch.sorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
+        scratch.sorted(stream, pairs, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     /// Builds from strictly ascending pairs.
@@ -92,20 +86,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         }
         stream.synchronize()?;
         let Regions { inner, prefix_sum, leaves, .. } = regions;
-        let device = device.clone();
-        Ok(Harmonia {
-            device,
-            shape,
-            inner,
-            prefix_sum,
-            leaves,
-            ranks: None,
-            lens: None,
-            staging: Staging::default(),
-            changes: Default::default(),
-            whole: Guarded::default(),
-            words: PhantomData,
-        })
+        Ok(Harmonia::of(device, shape, inner, prefix_sum, leaves))
     }
 }
 

@@ -3,11 +3,11 @@
 //! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and buckets
 //! ([`Count`], [`CountOthers`]), a second writes them ([`Write`], [`WriteOthers`]), since a part may take more than one node.
 
-use crate::layout::{BITMAP_CHILDREN, line_slots, spare_lines};
+use crate::layout::{BITMAP_CHILDREN, bucket_slots, spare_buckets};
 use crate::node::{
-    From, NodeOutputs, NodePlace, Plan, Source, note_formats, plan, plan_bitmap, plan_words, save, saved, write,
+    From, NodeOutputs, NodePosition, Plan, Source, note_formats, plan, plan_bitmap, plan_words, save, saved, write,
 };
-use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::parts::{BUCKET_BITS, SplitNodes, SplitWord, TARGET_WORDS};
 use crate::plan_memory::PlanMemory;
 use crate::stretch::Filling;
 use crate::values;
@@ -122,7 +122,7 @@ kernel_args! {
         /// Out: zeros, for [`NodesArgs::found`].
         pub found: GlobalMut<u32>,
         /// The nodes that have the parts; without them, all parts are of all pairs.
-        pub divided: Divided,
+        pub split: SplitNodes,
         /// Exclusive-or mask between the caller's keys and ordered words.
         pub flip: K,
     }
@@ -146,14 +146,14 @@ impl<K: KeyWord> Kernel for Cut<K> {
         }
         // The parts among which this one is, their pairs, and where these begin.
         let (mut own_part, mut parts, mut first, mut len) = (part, args.parts, 0, args.len);
-        if args.divided.count > 0 && part < args.parts {
-            let divided = &args.divided;
+        if args.split.count > 0 && part < args.parts {
+            let split = &args.split;
             // SAFETY: nodes that are split, and the end.
             unsafe {
-                let index = divided.upto(simt, DividedWord::Parts, part) - 1;
-                let range = |word| (divided.get(simt, index, word), divided.get(simt, index + 1, word));
+                let index = split.upto(simt, SplitWord::Parts, part) - 1;
+                let range = |word| (split.get(simt, index, word), split.get(simt, index + 1, word));
                 let ((first_part, next_part), (first_pair, next_pair)) =
-                    (range(DividedWord::Parts), range(DividedWord::Pairs));
+                    (range(SplitWord::Parts), range(SplitWord::Pairs));
                 (own_part, parts) = (part - first_part, next_part - first_part);
                 (first, len) = (first_pair, next_pair - first_pair);
             }
@@ -190,7 +190,7 @@ kernel_args! {
         /// Parts.
         pub parts: u64,
         /// The nodes that have the parts; without them, all parts are of all pairs.
-        pub divided: Divided,
+        pub split: SplitNodes,
         /// Pairs that a bucket is to have, in units of 1/256.
         pub filling: u32,
         /// 0, so that there is no padding.
@@ -198,7 +198,7 @@ kernel_args! {
         /// Out, of [`Count`] and [`CountOthers`], and read by [`Write`]: `[parts]`, [`plan_words`] each, the plan of each part
         /// that is one node, as it is saved, or with 0 buckets for parts of several nodes.
         pub plans: GlobalMut<u32>,
-        /// Out, of [`Count`] and [`CountOthers`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their buckets.
+        /// Out, of [`Count`] and [`CountOthers`]: `[parts]`, the nodes of each part, above [`BUCKET_BITS`] bits with their buckets.
         pub counts: GlobalMut<u64>,
         /// In and out, of [`Count`], from zeros: `[FOUND_WORDS]`. The first becomes 1 if a key is not above the one before: then
         /// [`CountOthers`] does nothing, and nothing must be written. The second counts `others`.
@@ -208,7 +208,7 @@ kernel_args! {
         /// Of [`Write`]: `[parts]`, the sums of the counts before each part.
         pub before: Global<u64>,
         /// Of [`Write`], for parts that lie among other nodes: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node
-        /// << [`LINE_BITS`] and its first bucket; the rank of its first pair. Otherwise null.
+        /// << [`BUCKET_BITS`] and its first bucket; the rank of its first pair. Otherwise null.
         pub targets: Global<u64>,
         /// Out, of [`Write`].
         pub nodes: GlobalMut<u32>,
@@ -217,7 +217,7 @@ kernel_args! {
         /// Out, of [`Write`]: the bucket after the last one of each node.
         pub ends: GlobalMut<u32>,
         /// Out, of [`Write`].
-        pub lines: GlobalMut<u64>,
+        pub buckets: GlobalMut<u64>,
         /// Out, of [`Write`]: the first key of each node.
         pub firsts: GlobalMut<K>,
         /// Out, of [`Write`]: the last key of each node.
@@ -243,7 +243,7 @@ pub struct Count<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
-    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(bucket_slots::<K, V>());
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
         Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 6 } else { 8 } });
 
@@ -253,7 +253,7 @@ impl<K: KeyWord, V: Value> Kernel for Count<K, V> {
         if part >= args.parts {
             return;
         }
-        let slots = line_slots::<K, V>();
+        let slots = bucket_slots::<K, V>();
         let (lane, memory) = (simt.lane(), PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots));
         // SAFETY: a part of the keys, and its plan.
         unsafe {
@@ -278,7 +278,7 @@ impl<K: KeyWord, V: Value> Kernel for Count<K, V> {
                 Some(plan) => {
                     save::<S, K, V>(simt, plan, (args.plans, at));
                     if lane == 0 {
-                        let count = 1 << LINE_BITS | u64::from(lines_of(args, plan));
+                        let count = 1 << BUCKET_BITS | u64::from(buckets_of(args, plan));
                         simt.store(args.counts, part, count, Hint::Default);
                     }
                 }
@@ -301,14 +301,14 @@ pub struct CountOthers<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for CountOthers<K, V> {
     type Args = NodesArgs<K, V>;
-    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(bucket_slots::<K, V>());
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the same contract.
         unsafe {
             if simt.load(args.found.as_const(), DISORDER, Hint::ReadOnly) == 0 {
-                divide_others(simt, args, false);
+                split_others(simt, args, false);
             }
         }
     }
@@ -320,7 +320,7 @@ pub struct Write<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for Write<K, V> {
     type Args = NodesArgs<K, V>;
-    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(bucket_slots::<K, V>());
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
         Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 6 } else { 10 } });
 
@@ -330,13 +330,13 @@ impl<K: KeyWord, V: Value> Kernel for Write<K, V> {
         if part >= args.parts {
             return;
         }
-        let slots = line_slots::<K, V>();
+        let slots = bucket_slots::<K, V>();
         let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
         // SAFETY: a part of the keys, and its plan.
         unsafe {
             let (pairs, len) = part_of(simt, args, part);
             let plan = saved::<S, K, V>(simt, (args.plans.as_const(), part * u64::from(plan_words::<K, V>())));
-            if plan.lines == 0 {
+            if plan.buckets == 0 {
                 return;
             }
             let target = target(simt, args, part, pairs.from);
@@ -354,21 +354,21 @@ pub struct WriteOthers<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for WriteOthers<K, V> {
     type Args = NodesArgs<K, V>;
-    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(bucket_slots::<K, V>());
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the same contract.
-        unsafe { divide_others(simt, args, true) };
+        unsafe { split_others(simt, args, true) };
     }
 }
 
-/// Warp collective (all lanes). [`divide`]s the warp's share of the other parts, as far as they have no plan.
+/// Warp collective (all lanes). [`split`]s the warp's share of the other parts, as far as they have no plan.
 ///
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn divide_others<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, writes: bool) {
+unsafe fn split_others<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, writes: bool) {
     // SAFETY: parts, and the plans of their nodes.
     unsafe {
         let others = simt.load(args.found.as_const(), OTHERS, Hint::ReadOnly);
@@ -377,9 +377,9 @@ unsafe fn divide_others<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs
         // The same for all lanes, and the compiler knows it.
         while simt.any(FULL_MASK, index < others) {
             let part = u64::from(simt.load(args.others.as_const(), u64::from(index), Hint::ReadOnly));
-            let lines_at = part * u64::from(plan_words::<K, V>()) + 1;
-            if simt.load(args.plans.as_const(), lines_at, Hint::Default) == 0 {
-                divide(simt, args, part, writes);
+            let buckets_at = part * u64::from(plan_words::<K, V>()) + 1;
+            if simt.load(args.plans.as_const(), buckets_at, Hint::Default) == 0 {
+                split(simt, args, part, writes);
                 // The next part has the same shared memory.
                 simt.sync_warp(FULL_MASK);
             }
@@ -406,7 +406,7 @@ unsafe fn part_of<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) number: u32,
-    pub(crate) line: u32,
+    pub(crate) bucket: u32,
     pub(crate) rank: u64,
 }
 
@@ -420,19 +420,19 @@ unsafe fn target<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
     unsafe {
         if args.targets.is_null() {
             let before = simt.load(args.before, part, Hint::ReadOnly);
-            return Target { number: (before >> LINE_BITS) as u32, line: before as u32, rank: from };
+            return Target { number: (before >> BUCKET_BITS) as u32, bucket: before as u32, rank: from };
         }
         let at = part * u64::from(TARGET_WORDS);
         let start = simt.load(args.targets, at, Hint::ReadOnly);
         let rank = simt.load(args.targets, at + 1, Hint::ReadOnly);
-        Target { number: (start >> LINE_BITS) as u32, line: start as u32, rank }
+        Target { number: (start >> BUCKET_BITS) as u32, bucket: start as u32, rank }
     }
 }
 
 /// How many buckets a node gets.
 #[inline(always)]
-pub(crate) fn lines_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
-    plan.lines + spare_lines(args.filling == line_slots::<K, V>() * 256, plan.lines)
+pub(crate) fn buckets_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
+    plan.buckets + spare_buckets(args.filling == bucket_slots::<K, V>() * 256, plan.buckets)
 }
 
 /// Warp collective (all lanes). Writes a node by its plan, which is in the memory.
@@ -445,14 +445,14 @@ pub(crate) unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     args: &NodesArgs<K, V>,
     (source, len): (T, u32),
     plan: Plan,
-    Target { number, line, rank }: Target,
+    Target { number, bucket, rank }: Target,
     memory: PlanMemory,
 ) {
-    let outputs = NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, lines: args.lines };
-    let place = NodePlace { number, first_line: line, rank, lines: lines_of(args, plan), is_new: true };
+    let outputs = NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, buckets: args.buckets };
+    let position = NodePosition { number, first_bucket: bucket, rank, buckets: buckets_of(args, plan), is_new: true };
     // SAFETY: the caller's.
     unsafe {
-        write(simt, source, len, plan, place, outputs, memory);
+        write(simt, source, len, plan, position, outputs, memory);
         if simt.lane() == 0 {
             let (first, last) = (source.key(simt, 0), source.key(simt, len - 1));
             simt.store(args.firsts, u64::from(number), first, Hint::Default);
@@ -467,8 +467,8 @@ pub(crate) unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, part: u64, writes: bool) {
-    let slots = line_slots::<K, V>();
+unsafe fn split<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, part: u64, writes: bool) {
+    let slots = bucket_slots::<K, V>();
     let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
     // SAFETY: parts of the keys.
     unsafe {
@@ -476,7 +476,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
         let (pairs, len) = part_of(simt, args, part);
         let mut target = match writes {
             true => target(simt, args, part, pairs.from),
-            false => Target { number: 0, line: 0, rank: 0 },
+            false => Target { number: 0, bucket: 0, rank: 0 },
         };
         let (mut start, mut formats) = (0, 0);
         while start < len {
@@ -493,7 +493,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
                     }
                     formats |= plan.quantiser.format() as u32;
                     target.number += 1;
-                    target.line += lines_of(args, plan);
+                    target.bucket += buckets_of(args, plan);
                     target.rank += u64::from(own);
                     break;
                 }
@@ -505,7 +505,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
             if writes {
                 note_formats(simt, args.formats, formats);
             } else {
-                let count = u64::from(target.number) << LINE_BITS | u64::from(target.line);
+                let count = u64::from(target.number) << BUCKET_BITS | u64::from(target.bucket);
                 simt.store(args.counts, part, count, Hint::Default);
             }
         }

@@ -2,15 +2,15 @@
 //! by which it is loaded ahead.
 
 use crate::{
-    Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends,
-    EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
-    ListNodesArgs, Locate, LocateArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MovePairs, Neighbor,
-    NeighborArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceOthers,
-    PlaceOthersArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows,
-    RankSorted, RankSortedArgs, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, Scan, ScanArgs,
-    ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs,
-    SizeOthers, SizeOthersArgs, Spans, Starts, StartsArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
-    WriteOthers, WriteShifts, WriteUpper,
+    Aggregate, AggregateArgs, AssignOthers, AssignOthersArgs, AssignParts, AssignPartsArgs, BucketChangesArgs,
+    CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, Ends, EndsArgs, Gather, GatherArgs, Get,
+    GetArgs, GetSorted, ListNodes, ListNodesArgs, ListSplit, ListSplitArgs, Locate, LocateArgs, LocateBesideWindows,
+    LocateSorted, LocateSortedArgs, MovePairs, MovePairsArgs, Neighbor, NeighborArgs, NeighborBesideWindows,
+    NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlanBuckets, PlanNodes, PlanShifts, Rank, RankArgs,
+    RankBesideWindows, RankSorted, RankSortedArgs, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs,
+    Scan, ScanArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeOthers,
+    SizeOthersArgs, SizeSplit, SizeSplitArgs, Spans, Starts, StartsArgs, Table, TableArgs, UpperArgs, Write,
+    WriteBuckets, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -50,7 +50,7 @@ by_words! {
     /// The look-up of sorted queries of which few share a bucket.
     get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
     /// The kernel that copies the pairs of nodes that are split, and those that a batch inserts into them.
-    move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
+    move_pairs(MovePairsArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
     /// The neighbour kernel for sorted queries.
@@ -70,9 +70,9 @@ by_words! {
     /// The kernel that makes longer ones.
     scan_wide(ScanArgs<K, V>) => ScanWide<K, V>;
     /// The kernel that changes buckets.
-    write_lines(LineChangesArgs<K, V>) => WriteLines<K, V>;
+    write_buckets(BucketChangesArgs<K, V>) => WriteBuckets<K, V>;
     /// The kernel that changes buckets that shift pairs to neighbours.
-    write_shifts(LineChangesArgs<K, V>) => WriteShifts<K, V>;
+    write_shifts(BucketChangesArgs<K, V>) => WriteShifts<K, V>;
     /// The kernel that rewrites nodes.
     write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
     /// The kernel that writes the nodes and buckets of parts that are one node.
@@ -92,7 +92,7 @@ macro_rules! entry_of {
 
 // The entry of a kernel that moves no values, of instances for buckets of each shape: with keys of 64 bits, a bucket
 // has the same number of slots for values of 32 bits as for values of 64.
-macro_rules! entry_by_lines {
+macro_rules! entry_by_buckets {
     ($k:ident, $v:ident => $kernel:ty) => {
         match ($k::BITS, <$v as Value>::BYTES) {
             (32, 0) => entry_of!(u32, () => $kernel),
@@ -121,11 +121,11 @@ macro_rules! entry_by_slots {
     };
 }
 
-macro_rules! by_lines {
+macro_rules! by_buckets {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => { pastey::paste! {$(
         $(#[$doc])*
         pub const fn [<$function _entry>]<K: KeyWord, V: Value>() -> &'static Entry {
-            const { entry_by_lines!(K, V => $kernel) }
+            const { entry_by_buckets!(K, V => $kernel) }
         }
 
         $(#[$doc])*
@@ -134,7 +134,7 @@ macro_rules! by_lines {
         }
     )*}};
 }
-by_lines! {
+by_buckets! {
     /// The kernel that finds the first and the last key of nodes.
     ends(EndsArgs) => Ends<K, V>;
     /// The kernel that locates ranges.
@@ -183,11 +183,11 @@ without_values! {
     /// The kernel that lists marked nodes.
     list_nodes(ListNodesArgs) by entry_by_slots => ListNodes<K, V>;
     /// The kernel that finds out where parts go.
-    place_parts(PlacePartsArgs) by entry_by_slots => PlaceParts<K, V>;
+    assign_parts(AssignPartsArgs) by entry_by_slots => AssignParts<K, V>;
     /// The kernel that plans buckets.
-    plan_lines(LineChangesArgs) by entry_by_slots => PlanLines<K, V>;
+    plan_buckets(BucketChangesArgs) by entry_by_slots => PlanBuckets<K, V>;
     /// The kernel that finds out how many pairs split nodes have.
-    size_divided(SizeDividedArgs) by entry_by_slots => SizeDivided<K, V>;
+    size_split(SizeSplitArgs) by entry_by_slots => SizeSplit<K, V>;
     /// The kernel that finds out where nodes' pairs begin after a batch.
     starts(StartsArgs) by entry_by_slots => Starts<K, V>;
     /// The kernel that finds out which nodes' pairs and which operations blocks bring together.
@@ -195,7 +195,7 @@ without_values! {
     /// The kernel that gives nodes their ranks.
     ranks(RanksArgs) by entry_by_slots => Ranks<K, V>;
     /// The kernel that plans what buckets shift to neighbours.
-    plan_shifts(LineChangesArgs) by entry_by_lines => PlanShifts<K, V>;
+    plan_shifts(BucketChangesArgs) by entry_by_buckets => PlanShifts<K, V>;
 }
 
 macro_rules! by_key {
@@ -237,9 +237,9 @@ macro_rules! by_nothing {
 }
 by_nothing! {
     /// The kernel that lists split nodes.
-    list_divided(ListDividedArgs) => ListDivided;
+    list_split(ListSplitArgs) => ListSplit;
     /// The kernel that finds out where the nodes of a rebuilt tree go.
-    place_others(PlaceOthersArgs) => PlaceOthers;
+    assign_others(AssignOthersArgs) => AssignOthers;
     /// The kernel that notes how many nodes the other parts of a rebuilt tree are.
     size_others(SizeOthersArgs) => SizeOthers;
 }

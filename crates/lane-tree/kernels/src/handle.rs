@@ -46,7 +46,7 @@
 //! }
 //! ```
 
-use crate::layout::line_slots;
+use crate::layout::bucket_slots;
 use crate::queries::{found_at, found_bytes, query_shared};
 use crate::search::{TABLE_BYTES, Top, TreeRef};
 use crate::values::SharedValues;
@@ -224,12 +224,12 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
             cursor.slot += 1;
             // SAFETY: the caller's contract: a node and a slot of the tree.
             unsafe {
-                if cursor.slot >= line_slots::<K, V>() {
-                    (cursor.line, cursor.slot) = (cursor.line + 1, 0);
-                    let walk = self.tree.walk(self.simt, cursor.node, cursor.line);
-                    if walk.line == walk.end {
+                if cursor.slot >= bucket_slots::<K, V>() {
+                    (cursor.bucket, cursor.slot) = (cursor.bucket + 1, 0);
+                    let walk = self.tree.walk(self.simt, cursor.node, cursor.bucket);
+                    if walk.bucket == walk.end {
                         let next = self.tree.next_node(self.simt, walk);
-                        (cursor.node, cursor.line) = (next.node, next.line);
+                        (cursor.node, cursor.bucket) = (next.node, next.bucket);
                     }
                 }
                 self.load(cursor);
@@ -247,7 +247,7 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
     #[inline(always)]
     unsafe fn load(&self, cursor: &mut Cursor<K, V>) {
         // SAFETY: the same contract.
-        (cursor.word, cursor.value) = unsafe { self.tree.pair(self.simt, cursor.line, cursor.slot) };
+        (cursor.word, cursor.value) = unsafe { self.tree.pair(self.simt, cursor.bucket, cursor.slot) };
     }
 
     /// Warp collective (all lanes). As [`Probe::lower_bound`] or, with `upper`, [`Probe::upper_bound`].
@@ -259,7 +259,7 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
         let word = key.xor(self.tree.flip);
         let flip = self.tree.flip;
         let mut cursor =
-            Cursor { word, value: V::default(), flip, rank: 0, node: 0, line: 0, slot: 0, is_at_pair: false };
+            Cursor { word, value: V::default(), flip, rank: 0, node: 0, bucket: 0, slot: 0, is_at_pair: false };
         // SAFETY: the same contract. If there are more keys than the rank, one of a slot from the position on is next.
         unsafe {
             // The same for all lanes.
@@ -268,14 +268,14 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
                 let mut node = 0;
                 let position = self.tree.find::<S, V>(self.simt, start, word, (upper, false), |own| node = own);
                 cursor.node = node;
-                (cursor.line, cursor.slot, cursor.rank) = (position.line, position.slot, position.rank);
+                (cursor.bucket, cursor.slot, cursor.rank) = (position.bucket, position.slot, position.rank);
                 let is_at_pair = cursor.rank < self.tree.len;
                 if is_at_pair {
                     if position.slot < position.len {
                         self.load(&mut cursor);
                     } else {
                         // In one of the next buckets.
-                        cursor.slot = line_slots::<K, V>();
+                        cursor.slot = bucket_slots::<K, V>();
                         self.next_that(&mut cursor, |other| other > word || (!upper && other == word));
                     }
                 }
@@ -349,7 +349,7 @@ impl<K: KeyWord> PartialOrd<K> for CursorKey<K> {
     }
 }
 
-/// A place among the pairs of a tree: a pair, which it has loaded, or the end. One lane's own.
+/// A position among the pairs of a tree: a pair, which it has loaded, or the end. One lane's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<K, V> {
     /// The pair's key, as an ordered word.
@@ -358,7 +358,7 @@ pub struct Cursor<K, V> {
     flip: K,
     rank: u64,
     node: u32,
-    line: u32,
+    bucket: u32,
     slot: u32,
     is_at_pair: bool,
 }

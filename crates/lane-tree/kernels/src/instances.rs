@@ -2,16 +2,16 @@
 //! values have one for all values with which buckets are alike.
 
 use crate::{
-    Aggregate, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes,
-    Locate, LocateBesideWindows, LocateSorted, MovePairs, Neighbor, NeighborBesideWindows, NeighborSorted, PlaceOthers,
-    PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, RankBesideWindows, RankSorted, Ranks, Rebuild, Relocate, Scan,
-    ScanBesideWindows, ScanSorted, ScanWide, Search, SizeDivided, SizeOthers, Spans, Starts, Table, Write, WriteLines,
-    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Aggregate, AssignOthers, AssignParts, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted,
+    ListNodes, ListSplit, Locate, LocateBesideWindows, LocateSorted, MovePairs, Neighbor, NeighborBesideWindows,
+    NeighborSorted, PlanBuckets, PlanNodes, PlanShifts, Rank, RankBesideWindows, RankSorted, Ranks, Rebuild, Relocate,
+    Scan, ScanBesideWindows, ScanSorted, ScanWide, Search, SizeOthers, SizeSplit, Spans, Starts, Table, Write,
+    WriteBuckets, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
-instance!(lane_tree__list_divided, lane_tree, ListDivided);
-instance!(lane_tree__place_others, lane_tree, PlaceOthers);
+instance!(lane_tree__list_split, lane_tree, ListSplit);
+instance!(lane_tree__assign_others, lane_tree, AssignOthers);
 instance!(lane_tree__size_others, lane_tree, SizeOthers);
 
 macro_rules! keys {
@@ -50,7 +50,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __scan_sorted>], [<lane_tree_ $k _ $name>], ScanSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_wide>], [<lane_tree_ $k _ $name>], ScanWide<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write>], [<lane_tree_ $k _ $name>], Write<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __write_lines>], [<lane_tree_ $k _ $name>], WriteLines<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __write_buckets>], [<lane_tree_ $k _ $name>], WriteBuckets<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_nodes>], [<lane_tree_ $k _ $name>], WriteNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_others>], [<lane_tree_ $k _ $name>], WriteOthers<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_shifts>], [<lane_tree_ $k _ $name>], WriteShifts<$k, $v>);
@@ -70,7 +70,7 @@ pairs! {
 }
 
 // Of keys of 64 bits, buckets with values are alike.
-macro_rules! lines {
+macro_rules! buckets {
     ($($k:ident, $v:ty, $module:ident;)*) => {
         pastey::paste! {$(
             instance!([<$module __ends>], $module, Ends<$k, $v>);
@@ -86,7 +86,7 @@ macro_rules! lines {
         )*}
     };
 }
-lines! {
+buckets! {
     u32, u32, lane_tree_u32_u32;
     u32, u64, lane_tree_u32_u64;
     u32, (), lane_tree_u32_set;
@@ -104,10 +104,10 @@ macro_rules! slots {
             instance!([<$module __count>], $module, Count<$k, $v>);
             instance!([<$module __count_others>], $module, CountOthers<$k, $v>);
             instance!([<$module __list_nodes>], $module, ListNodes<$k, $v>);
-            instance!([<$module __place_parts>], $module, PlaceParts<$k, $v>);
-            instance!([<$module __plan_lines>], $module, PlanLines<$k, $v>);
+            instance!([<$module __assign_parts>], $module, AssignParts<$k, $v>);
+            instance!([<$module __plan_buckets>], $module, PlanBuckets<$k, $v>);
             instance!([<$module __ranks>], $module, Ranks<$k, $v>);
-            instance!([<$module __size_divided>], $module, SizeDivided<$k, $v>);
+            instance!([<$module __size_split>], $module, SizeSplit<$k, $v>);
             instance!([<$module __spans>], $module, Spans<$k, $v>);
             instance!([<$module __starts>], $module, Starts<$k, $v>);
         )*}

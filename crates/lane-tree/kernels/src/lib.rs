@@ -37,7 +37,7 @@ pub use build::{
 };
 pub use handle::{Cursor, CursorKey, Handle, Probe};
 pub use node::plan_words;
-pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
+pub use parts::{BUCKET_BITS, SPLIT_WORDS, SplitNodes, TARGET_WORDS};
 pub use queries::{
     Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, ordered_threads, query_shared,
     query_threads,
@@ -50,19 +50,19 @@ pub use scan_wide::{ScanWide, scan_wide_threads};
 pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
-    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
-    ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MovePairs, NodeChangesArgs, OtherParts, PlaceOthers,
-    PlaceOthersArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, REBUILD_WARPS, REBUILT_WORDS, Ranks,
-    RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs, SizeDivided,
-    SizeDividedArgs, SizeOthers, SizeOthersArgs, Spans, Starts, StartsArgs, WriteLines, WriteNodes, WriteShifts,
-    move_warps, rebuild_pairs,
+    AssignOthers, AssignOthersArgs, AssignParts, AssignPartsArgs, BUCKET_THREADS, BucketChangesArgs, CHANGE_WARPS,
+    Changes, Ends, EndsArgs, ListNodes, ListNodesArgs, ListSplit, ListSplitArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS,
+    MovePairs, MovePairsArgs, NodeChangesArgs, OtherParts, PlanBuckets, PlanNodes, PlanShifts, REBUILD_WARPS,
+    REBUILT_WORDS, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs,
+    SizeOthers, SizeOthersArgs, SizeSplit, SizeSplitArgs, Spans, Starts, StartsArgs, WriteBuckets, WriteNodes,
+    WriteShifts, move_warps, rebuild_pairs,
 };
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,
 };
 pub use windows::{
     Asked, BesideWindows, InWindows, InWindowsArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MOST_HALF,
-    NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, Place, RankBesideWindows, RankSorted, RankSortedArgs,
+    NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, RankBesideWindows, RankSorted, RankSortedArgs,
     ScanBesideWindows, ScanSorted, ScanSortedArgs, WINDOW_ROWS, WINDOW_THREADS, Window, Windowed, beside_threads,
     window_blocks, window_pairs, window_shared, window_tile,
 };

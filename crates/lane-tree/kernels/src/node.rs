@@ -2,12 +2,12 @@
 //! of changes make nodes by this.
 
 use crate::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS,
-    QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
-    has_values_beside, line_slots, node_at, planes, record_at, record_words, value_at,
+    BITMAP_CHILDREN, BUCKET_WORDS, FIRST_CHILD, Format, HALVES_CHILDREN, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS,
+    QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, bucket_slots, chunk_at, chunk_of, chunk_slots,
+    exact_children, has_values_beside, node_at, planes, record_at, record_words, value_at,
 };
 use crate::plan_memory::{PlanMemory, TOGETHER};
-use crate::stretch::{Filling, LineCut, Stretch, put_starts};
+use crate::stretch::{BucketCut, Filling, Stretch, put_starts};
 use crate::values;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
@@ -50,17 +50,17 @@ impl<K: KeyWord, V: Value, T: Source<K, V>> Source<K, V> for From<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) quantiser: Quantiser,
-    pub(crate) lines: u32,
+    pub(crate) buckets: u32,
     /// Which of the lane's stretch of the pairs buckets begin with.
     begun: u32,
 }
 
 impl Plan {
     /// Of no buckets.
-    pub(crate) const NONE: Self = Self { quantiser: Quantiser::EXACT, lines: 0, begun: 0 };
+    pub(crate) const NONE: Self = Self { quantiser: Quantiser::EXACT, buckets: 0, begun: 0 };
 }
 
-/// Warp collective (all lanes). A plan for one node of at most `most_lines` buckets with all of `len` pairs, at least one, if
+/// Warp collective (all lanes). A plan for one node of at most `most_buckets` buckets with all of `len` pairs, at least one, if
 /// such a node exists. Its buckets are filled as the first filling says or, if there would be too many, as the second
 /// says.
 ///
@@ -72,10 +72,10 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     source: T,
     len: u32,
     fillings: (Filling, Option<Filling>),
-    most_lines: u32,
+    most_buckets: u32,
     memory: PlanMemory,
 ) -> Option<Plan> {
-    let slots = line_slots::<K, V>();
+    let slots = bucket_slots::<K, V>();
     // A bitmap, another one whose cells lie elsewhere, halves, and whole keys.
     let (mut attempt, mut shift) = (0, 0);
     while attempt < 4 {
@@ -87,17 +87,17 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             2 => (Quantiser::halves(first, last), HALVES_CHILDREN),
             _ => (Quantiser::EXACT, exact_children::<K>()),
         };
-        let most = if children < most_lines { children } else { most_lines };
+        let most = if children < most_buckets { children } else { most_buckets };
         if len > most * slots {
             attempt = if attempt == 0 { 2 } else { attempt + 1 };
             continue;
         }
         // SAFETY: the caller's.
         let cut = unsafe { cut(simt, source, (len, last), quantiser, fillings, most, memory, |_, _| {}) };
-        if let LineCut::Into { lines, begun } = cut {
-            return Some(Plan { quantiser, lines, begun });
+        if let BucketCut::Into { buckets, begun } = cut {
+            return Some(Plan { quantiser, buckets, begun });
         }
-        if attempt == 0 && matches!(cut, LineCut::Crowded) {
+        if attempt == 0 && matches!(cut, BucketCut::Crowded) {
             // SAFETY: the same pairs.
             shift = unsafe { uncrowded_shift(simt, source, len) };
         }
@@ -128,7 +128,7 @@ pub(crate) unsafe fn plan_bitmap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>
     // SAFETY: pairs of the source; the caller's.
     unsafe {
         let last = source.key(simt, len - 1);
-        if len > BITMAP_CHILDREN * line_slots::<K, V>() {
+        if len > BITMAP_CHILDREN * bucket_slots::<K, V>() {
             let mut from = 0;
             while from < len {
                 let at = from + simt.lane();
@@ -139,7 +139,7 @@ pub(crate) unsafe fn plan_bitmap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>
         }
         let quantiser = Quantiser::bitmap(source.key(simt, 0), last, 0);
         match cut(simt, source, (len, last), quantiser, (filling, None), BITMAP_CHILDREN, memory, look) {
-            LineCut::Into { lines, begun } => Some(Plan { quantiser, lines, begun }),
+            BucketCut::Into { buckets, begun } => Some(Plan { quantiser, buckets, begun }),
             _ => None,
         }
     }
@@ -160,7 +160,7 @@ unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     most: u32,
     memory: PlanMemory,
     mut look: impl FnMut(u32, K),
-) -> LineCut {
+) -> BucketCut {
     let lane = simt.lane();
     let mut carry = u32::MAX;
     let mut round = 0;
@@ -178,12 +178,12 @@ unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
         unroll!(TOGETHER, i => {
             let at = (round + i as u32) * WARP + lane;
             look(at, keys[i]);
-            let place = quantiser.place(keys[i]);
+            let quantised = quantiser.quantise(keys[i]);
             // The first lane gets the last one's, for the next round.
-            let rotated = simt.shuffle(FULL_MASK, place, (lane + WARP - 1) % WARP);
+            let rotated = simt.shuffle(FULL_MASK, quantised, (lane + WARP - 1) % WARP);
             let before = if lane == 0 { carry } else { rotated };
             carry = rotated;
-            let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
+            let differs = (quantised != before) | (quantiser.0 == Quantiser::EXACT.0);
             let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
             own = if lane == i as u32 { begins } else { own };
         });
@@ -195,12 +195,12 @@ unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     }
     simt.sync_warp(FULL_MASK);
     // SAFETY: the beginnings of the pairs and their end are in the memory.
-    let stretch = unsafe { Stretch::of(simt, len, line_slots::<K, V>(), memory) };
+    let stretch = unsafe { Stretch::of(simt, len, bucket_slots::<K, V>(), memory) };
     let (mut filling, mut otherwise) = (filling, otherwise);
     loop {
         let cut = stretch.cut(simt, filling, most);
         match (&cut, otherwise) {
-            (LineCut::TooMany, Some(other)) => (filling, otherwise) = (other, None),
+            (BucketCut::TooMany, Some(other)) => (filling, otherwise) = (other, None),
             _ => return cut,
         }
     }
@@ -214,7 +214,7 @@ unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
 /// The source has `len` pairs, at least one.
 #[inline(always)]
 unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
-    let slots = line_slots::<K, V>();
+    let slots = bucket_slots::<K, V>();
     // SAFETY: pairs of the source.
     let (first, last) = unsafe { (source.key(simt, simt.opaque(0)), source.key(simt, simt.opaque(len) - 1)) };
     let mut before = 0;
@@ -237,7 +237,7 @@ unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: 
             let mut near = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_near)) != 0);
             while near != 0 {
                 let (from, to) = ends(round + near.trailing_zeros());
-                is_open &= shifted.place(from) != shifted.place(to);
+                is_open &= shifted.quantise(from) != shifted.quantise(to);
                 near &= near - 1;
             }
             round += WARP;
@@ -258,16 +258,16 @@ pub(crate) struct NodeOutputs {
     pub(crate) records: GlobalMut<u64>,
     /// Of nodes that have other buckets than before.
     pub(crate) ends: GlobalMut<u32>,
-    pub(crate) lines: GlobalMut<u64>,
+    pub(crate) buckets: GlobalMut<u64>,
 }
 
-/// A node's place among others.
+/// A node's position among others.
 #[derive(Clone, Copy)]
-pub(crate) struct NodePlace {
+pub(crate) struct NodePosition {
     pub(crate) number: u32,
-    pub(crate) first_line: u32,
+    pub(crate) first_bucket: u32,
     pub(crate) rank: u64,
-    pub(crate) lines: u32,
+    pub(crate) buckets: u32,
     /// Whether it has other buckets than before, or was not there.
     pub(crate) is_new: bool,
 }
@@ -283,19 +283,19 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     source: T,
     len: u32,
     plan: Plan,
-    place: NodePlace,
+    position: NodePosition,
     outputs: NodeOutputs,
     memory: PlanMemory,
 ) {
-    let Plan { quantiser, lines, .. } = plan;
-    let NodePlace { number, first_line, rank, lines: room, is_new } = place;
-    let (lane, slots, slots_of_line) = (simt.lane(), chunk_slots::<K, V>(), line_slots::<K, V>());
+    let Plan { quantiser, buckets, .. } = plan;
+    let NodePosition { number, first_bucket, rank, buckets: room, is_new } = position;
+    let (lane, slots, slots_of_bucket) = (simt.lane(), chunk_slots::<K, V>(), bucket_slots::<K, V>());
     // SAFETY: pairs of the source; the buckets' starts; elements of the node and its buckets.
     unsafe {
-        put_starts(simt, plan.begun, (lines, len), memory);
+        put_starts(simt, plan.begun, (buckets, len), memory);
         // Several at a time, so that their loads overlap.
         const ROUNDS: usize = 4;
-        let chunks = room * (LINE_WORDS / 2);
+        let chunks = room * (BUCKET_WORDS / 2);
         let mut round = 0;
         while round < chunks {
             let mut words = [[0; 2]; ROUNDS];
@@ -303,11 +303,11 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             let mut values = [V::default(); ROUNDS];
             unroll!(ROUNDS, i => {
                 let chunk = round + i as u32 * WARP + lane;
-                let line = chunk / (LINE_WORDS / 2);
+                let bucket = chunk / (BUCKET_WORDS / 2);
                 let (mut at, mut last) = (len - 1, len - 1);
-                if line < lines {
-                    at = simt.shared_load(memory.starts, line) + chunk % (LINE_WORDS / 2) * slots;
-                    last = simt.shared_load(memory.starts, line + 1) - 1;
+                if bucket < buckets {
+                    at = simt.shared_load(memory.starts, bucket) + chunk % (BUCKET_WORDS / 2) * slots;
+                    last = simt.shared_load(memory.starts, bucket + 1) - 1;
                 }
                 // Free slots repeat the pair before them.
                 let at = if at < last { at } else { last };
@@ -327,22 +327,22 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             unroll!(ROUNDS, i => {
                 let chunk = round + i as u32 * WARP + lane;
                 if chunk < chunks {
-                    let to = u64::from(first_line) * u64::from(LINE_WORDS / 2) + u64::from(chunk);
-                    simt.store_vector(outputs.lines, chunk_at::<K, V>(to), words[i], Hint::Default);
+                    let to = u64::from(first_bucket) * u64::from(BUCKET_WORDS / 2) + u64::from(chunk);
+                    simt.store_vector(outputs.buckets, chunk_at::<K, V>(to), words[i], Hint::Default);
                     if has_values_beside::<K, V>() {
-                        let (line, slot) = (first_line + chunk / slots_of_line, chunk % slots_of_line);
-                        let to = value_at::<K, V>(line, slot);
-                        values::store(simt, outputs.lines.cast::<V>(), to, values[i], Hint::Default);
+                        let (bucket, slot) = (first_bucket + chunk / slots_of_bucket, chunk % slots_of_bucket);
+                        let to = value_at::<K, V>(bucket, slot);
+                        values::store(simt, outputs.buckets.cast::<V>(), to, values[i], Hint::Default);
                     }
                 }
             });
             round += ROUNDS as u32 * WARP;
         }
-        let planes = planes_of::<S, K, V>(simt, lines, memory);
+        let planes = planes_of::<S, K, V>(simt, buckets, memory);
         let record = Record { first: source.key(simt, 0), rank, planes }.words::<V>();
         if lane == 0 {
             if is_new {
-                simt.store(outputs.ends, u64::from(number), first_line + room, Hint::Default);
+                simt.store(outputs.ends, u64::from(number), first_bucket + room, Hint::Default);
             }
             let to = record_at::<K, V>(number);
             simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
@@ -351,8 +351,8 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
                 simt.store_vector(outputs.records, to + 4, [record[4], record[5]], Hint::Default);
             }
         }
-        let first_of = |line: u32| source.key(simt, simt.shared_load(memory.starts, line));
-        let word = node_word(simt, quantiser, first_line, lines, first_of, memory.node);
+        let first_of = |bucket: u32| source.key(simt, simt.shared_load(memory.starts, bucket));
+        let word = node_word(simt, quantiser, first_bucket, buckets, first_of, memory.node);
         if lane < NODE_WORDS && (is_new || lane != FIRST_CHILD) {
             let to = node_at(number) + u64::from(lane);
             simt.store(outputs.nodes, to, word, Hint::Default);
@@ -361,20 +361,20 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     }
 }
 
-/// Warp collective (all lanes). The planes of the plan in the memory, which has `lines` buckets.
+/// Warp collective (all lanes). The planes of the plan in the memory, which has `buckets` buckets.
 ///
 /// # Safety
 /// It is in the memory.
 #[inline(always)]
-unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(simt: S, lines: u32, memory: PlanMemory) -> [u64; MOST_PLANES] {
+unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(simt: S, buckets: u32, memory: PlanMemory) -> [u64; MOST_PLANES] {
     let lane = simt.lane();
     // A lane has two buckets.
-    let beyond = |line: u32| {
-        if line >= lines {
+    let beyond = |bucket: u32| {
+        if bucket >= buckets {
             return 0;
         }
         // SAFETY: the starts of the buckets, and the end.
-        unsafe { simt.shared_load(memory.starts, line + 1) - simt.shared_load(memory.starts, line) - 1 }
+        unsafe { simt.shared_load(memory.starts, bucket + 1) - simt.shared_load(memory.starts, bucket) - 1 }
     };
     let (low, high) = (beyond(lane), beyond(lane + WARP));
     let plane = |bit: u32| {
@@ -394,7 +394,7 @@ pub const fn plan_words<K: KeyWord, V: Value>() -> u32 {
 
 /// Whether a lane has at most 16 pairs of a node.
 const fn has_short_stretches<K: KeyWord, V: Value>() -> bool {
-    line_slots::<K, V>() * BITMAP_CHILDREN <= WARP * 16
+    bucket_slots::<K, V>() * BITMAP_CHILDREN <= WARP * 16
 }
 
 /// Warp collective (all lanes). Saves a plan, for [`saved`].
@@ -416,7 +416,7 @@ pub(crate) unsafe fn save<S: Simt, K: KeyWord, V: Value>(simt: S, plan: Plan, (t
         }
         if lane == 0 {
             simt.store(to, at, plan.quantiser.0, Hint::Default);
-            simt.store(to, at + 1, plan.lines, Hint::Default);
+            simt.store(to, at + 1, plan.buckets, Hint::Default);
         }
     }
 }
@@ -435,7 +435,7 @@ pub(crate) unsafe fn saved<S: Simt, K: KeyWord, V: Value>(simt: S, (from, at): (
             true => load(2 + lane / 2) >> (16 * (lane % 2)) & 0xffff,
             false => load(2 + lane),
         };
-        Plan { quantiser: Quantiser(load(0)), lines: load(1), begun }
+        Plan { quantiser: Quantiser(load(0)), buckets: load(1), begun }
     }
 }
 
@@ -469,7 +469,7 @@ pub(crate) unsafe fn node_word<S: Simt, K: KeyWord>(
                 simt.sync_warp(FULL_MASK);
                 let mut child = lane + 1;
                 while child < children {
-                    let cell = quantiser.place(first_of(child));
+                    let cell = quantiser.quantise(first_of(child));
                     // Every child has a bit of its own, so a sum is their union.
                     simt.shared_atomic_add(memory, cell / 32, 1 << (cell % 32));
                     child += WARP;
@@ -482,7 +482,7 @@ pub(crate) unsafe fn node_word<S: Simt, K: KeyWord>(
             Format::Halves => {
                 if lane < SEPARATORS {
                     let half = |child: u32| {
-                        if child < children { quantiser.place(first_of(child)) } else { UNUSED_HALF }
+                        if child < children { quantiser.quantise(first_of(child)) } else { UNUSED_HALF }
                     };
                     word = half(2 * lane + 1) | half(2 * lane + 2) << 16;
                 }

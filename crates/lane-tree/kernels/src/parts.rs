@@ -3,18 +3,18 @@
 use lanetree_simt::{Global, Hint, Simt, kernel_args};
 
 /// Bits of a count of buckets, below the count of nodes; or of pairs, below the count of nodes that are split.
-pub const LINE_BITS: u32 = 34;
+pub const BUCKET_BITS: u32 = 34;
 
 /// 64-bit words that say where a part's nodes go.
 pub const TARGET_WORDS: u32 = 2;
 
 /// 64-bit words that say what is split, for each node and once more for the end.
-pub const DIVIDED_WORDS: u32 = 5;
+pub const SPLIT_WORDS: u32 = 5;
 
-/// A word of [`Divided::words`].
+/// A word of [`SplitNodes::words`].
 #[derive(Clone, Copy)]
 #[repr(u64)]
-pub(crate) enum DividedWord {
+pub(crate) enum SplitWord {
     /// The number of the node; in the last entry, the number of nodes.
     Node = 0,
     /// Its first operation.
@@ -24,23 +24,23 @@ pub(crate) enum DividedWord {
     /// Parts of split nodes before its own.
     Parts = 3,
     /// Buckets of split nodes before its own.
-    Lines = 4,
+    Buckets = 4,
 }
 
 kernel_args! {
     /// The nodes that are split.
-    pub struct Divided {
-        /// `[count + 1]`, [`DIVIDED_WORDS`] each, ascending.
+    pub struct SplitNodes {
+        /// `[count + 1]`, [`SPLIT_WORDS`] each, ascending.
         pub words: Global<u64>,
         /// How many. Without any, a tree is built of all pairs.
         pub count: u64,
     }
 }
 
-impl Divided {
+impl SplitNodes {
     /// How many pairs, parts and buckets come before one of them, or before the end, whose words these are.
-    pub fn sums(words: [u64; DIVIDED_WORDS as usize]) -> [u64; 3] {
-        [DividedWord::Pairs, DividedWord::Parts, DividedWord::Lines].map(|word| words[word as usize])
+    pub fn sums(words: [u64; SPLIT_WORDS as usize]) -> [u64; 3] {
+        [SplitWord::Pairs, SplitWord::Parts, SplitWord::Buckets].map(|word| words[word as usize])
     }
 
     /// Per thread. A word of one of them.
@@ -48,9 +48,9 @@ impl Divided {
     /// # Safety
     /// There is such a node, or it is the end.
     #[inline(always)]
-    pub(crate) unsafe fn get<S: Simt>(&self, simt: S, at: u64, word: DividedWord) -> u64 {
+    pub(crate) unsafe fn get<S: Simt>(&self, simt: S, at: u64, word: SplitWord) -> u64 {
         // SAFETY: the caller's.
-        unsafe { simt.load(self.words, at * u64::from(DIVIDED_WORDS) + word as u64, Hint::ReadOnly) }
+        unsafe { simt.load(self.words, at * u64::from(SPLIT_WORDS) + word as u64, Hint::ReadOnly) }
     }
 
     /// Per thread. How many of them, not counting the end, have at most this in a word that ascends.
@@ -58,7 +58,7 @@ impl Divided {
     /// # Safety
     /// They are valid.
     #[inline(always)]
-    pub(crate) unsafe fn upto<S: Simt>(&self, simt: S, word: DividedWord, most: u64) -> u64 {
+    pub(crate) unsafe fn upto<S: Simt>(&self, simt: S, word: SplitWord, most: u64) -> u64 {
         let (mut base, mut left) = (0, self.count);
         while left > 0 {
             let half = left / 2;

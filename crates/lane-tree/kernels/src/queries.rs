@@ -1,6 +1,6 @@
 //! The queries that end at a bucket, one per lane: look-ups, ranks and neighbours.
 
-use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, line_slots, pairs_of};
+use crate::layout::{MOST_CHUNK_SLOTS, bucket_slots, chunk_slots, has_keys_alone, pairs_of};
 use crate::quads::{QUAD, byte_of, own, sum_bytes};
 use crate::search::{Above, TABLE_BYTES, TreeRef, load_top};
 use crate::values::{self, SharedValues};
@@ -27,7 +27,7 @@ pub(crate) const fn ordered_bounds<K: KeyWord>() -> Option<LaunchBounds> {
     Some(LaunchBounds { threads: ordered_threads::<K>(), blocks: 1 })
 }
 
-/// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the place of its
+/// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the position of its
 /// query and its word; the grid may be smaller than the batch. The next word is loaded meanwhile.
 ///
 /// # Safety
@@ -55,7 +55,7 @@ pub(crate) struct Tiles<'a, K> {
     tree: &'a TreeRef<K>,
     queries: Global<K>,
     count: u64,
-    /// The place of the lane's query.
+    /// The position of the lane's query.
     pub(crate) at: u64,
     /// The lane's query, as the caller has it.
     raw: K,
@@ -294,15 +294,15 @@ impl<K: KeyWord> TreeRef<K> {
         found: Staged<K, V>,
     ) -> Option<(K, V)> {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
-        let (own_place, first_place) = (simt.lane(), leader);
-        let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
+        let (own_position, first_position) = (simt.lane(), leader);
+        let (slots, in_bucket) = (chunk_slots::<K, V>(), bucket_slots::<K, V>());
         // SAFETY: nodes, buckets and slots of the tree.
         unsafe {
             let (descent, node) = self.descend_any::<S, V>(simt, top, word);
-            let lines = descent.children.numbers();
-            let line = own(simt, lines);
-            let is_first_line = byte_of(descent.children.before, within) == 0;
-            let chunks = self.chunks::<S, V>(simt, lines);
+            let buckets = descent.children.numbers();
+            let bucket = own(simt, buckets);
+            let is_first_bucket = byte_of(descent.children.before, within) == 0;
+            let chunks = self.chunks::<S, V>(simt, buckets);
             let (mut is_found, mut own_slot) = (false, 0);
             let is_before = |key, word| (key < word) | (predecessor & (key == word));
             // How many of each bucket's keys, a byte for each bucket. All are compared before the lanes exchange anything: with a
@@ -323,42 +323,42 @@ impl<K: KeyWord> TreeRef<K> {
                 // Free slots repeat the last pair, so it does not matter that they are counted.
                 let below = byte_of(before, round as u32);
                 let slot = if predecessor { below.wrapping_sub(1) } else { below };
-                if !has_keys_alone::<K, V>() && slot / slots == within && slot < in_line {
+                if !has_keys_alone::<K, V>() && slot / slots == within && slot < in_bucket {
                     let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };
-                    simt.shared_store(found.keys, first_place + round as u32, key);
-                    found.values.store(simt, first_place + round as u32, value);
+                    simt.shared_store(found.keys, first_position + round as u32, key);
+                    found.values.store(simt, first_position + round as u32, value);
                 }
                 if within == round as u32 {
-                    (is_found, own_slot) = (slot < in_line, slot);
+                    (is_found, own_slot) = (slot < in_bucket, slot);
                 }
             });
             simt.sync_warp(FULL_MASK);
             let mut neighbor = None;
             if is_found && has_keys_alone::<K, V>() {
-                neighbor = Some(self.pair(simt, line, own_slot));
+                neighbor = Some(self.pair(simt, bucket, own_slot));
             } else if is_found {
-                neighbor = Some((simt.shared_load(found.keys, own_place), found.values.load(simt, own_place)));
+                neighbor = Some((simt.shared_load(found.keys, own_position), found.values.load(simt, own_position)));
             } else if predecessor {
                 // The last slot of the bucket before has its last pair, whether or not it is free.
-                let mut end = line;
-                if is_first_line {
-                    end = if node > 0 { self.end_line(simt, node - 1) } else { 0 };
+                let mut end = bucket;
+                if is_first_bucket {
+                    end = if node > 0 { self.end_bucket(simt, node - 1) } else { 0 };
                 }
                 if end > 0 {
-                    neighbor = Some(self.pair(simt, end - 1, in_line - 1));
+                    neighbor = Some(self.pair(simt, end - 1, in_bucket - 1));
                 }
             } else {
                 // A bucket that is free repeats the pair before, and what follows of its node is free, too.
                 // The last one of all is loaded in its place, where there is no other: both loads overlap.
-                let next = self.walk(simt, node, line + 1);
-                let at = if next.line < self.line_count { next.line } else { line };
+                let next = self.walk(simt, node, bucket + 1);
+                let at = if next.bucket < self.bucket_count { next.bucket } else { bucket };
                 let pair = self.pair::<S, V>(simt, at, 0);
-                if next.line < next.end && pair.0 >= word {
+                if next.bucket < next.end && pair.0 >= word {
                     neighbor = Some(pair);
                 } else {
                     let next = self.next_node(simt, next);
-                    if next.line < next.end {
-                        neighbor = Some(self.pair(simt, next.line, 0));
+                    if next.bucket < next.end {
+                        neighbor = Some(self.pair(simt, next.bucket, 0));
                     }
                 }
             }

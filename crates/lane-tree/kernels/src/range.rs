@@ -1,7 +1,7 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
 //! pairs it has, [`Gather`] copies the pairs along the buckets. [`CopyPairs`] copies all pairs in the same way.
 
-use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, pairs_of};
+use crate::layout::{BUCKET_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, pairs_of};
 use crate::quads::quad;
 use crate::queries::{Tiles, ordered_bounds};
 use crate::search::{Above, Start, TABLE_BYTES, TreeRef};
@@ -41,11 +41,11 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
     }
 }
 
-/// Warp collective (all lanes). Locates the ranges that begin with each lane's word, of which the lane's own has the place `at`; none past
+/// Warp collective (all lanes). Locates the ranges that begin with each lane's word, of which the lane's own has the position `at`; none past
 /// the last.
 ///
 /// # Safety
-/// The tree is valid and its table is there; the outputs have the ranges' places.
+/// The tree is valid and its table is there; the outputs have the ranges' positions.
 #[inline(always)]
 pub(crate) unsafe fn locate_row<S: Simt, K: KeyWord, V: Value>(
     simt: S,
@@ -78,7 +78,7 @@ pub(crate) unsafe fn locate_row<S: Simt, K: KeyWord, V: Value>(
                     pairs = position.rank.saturating_sub(rank);
                     break;
                 }
-                store_cursor(Slot { node, line: position.line, slot: position.slot }.cursor());
+                store_cursor(Slot { node, bucket: position.bucket, slot: position.slot }.cursor());
                 rank = position.rank;
                 (word, is_end) = (tree.load(simt, batch.ends, at, batch.count), true);
                 // Whether the end is in a node or after it.
@@ -117,10 +117,10 @@ pub(crate) unsafe fn store_count<S: Simt, K: KeyWord>(simt: S, batch: &LocateBat
 pub type GatherArgs<K, V> = QueryArgs<TreeRef<K>, GatherBatch<K, V>>;
 
 /// A slot of a bucket of a node.
-#[derive(Clone, Copy)]
-pub(crate) struct Slot {
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
     pub(crate) node: u32,
-    pub(crate) line: u32,
+    pub(crate) bucket: u32,
     /// Slots of the bucket before it; if all are, it is the first one of the next bucket.
     pub(crate) slot: u32,
 }
@@ -132,7 +132,7 @@ impl Slot {
     /// In a word, which has no more than the low bits of the node's number.
     #[inline(always)]
     pub(crate) fn cursor(self) -> u64 {
-        u64::from(self.line) | u64::from(self.node << SLOT_BITS | self.slot) << 32
+        u64::from(self.bucket) | u64::from(self.node << SLOT_BITS | self.slot) << 32
     }
 
     /// Per thread. The position of a cursor; 0 is the first pair's.
@@ -141,12 +141,12 @@ impl Slot {
     /// The cursor is the tree's, which has pairs.
     #[inline(always)]
     unsafe fn of<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>, cursor: u64) -> Self {
-        let (high, mut line) = ((cursor >> 32) as u32, cursor as u32);
+        let (high, mut bucket) = ((cursor >> 32) as u32, cursor as u32);
         if cursor == 0 {
             // SAFETY: there is a node.
-            line = unsafe { tree.first_line(simt, 0) };
+            bucket = unsafe { tree.first_bucket(simt, 0) };
         }
-        Self { node: high >> SLOT_BITS, line, slot: high & ((1 << SLOT_BITS) - 1) }
+        Self { node: high >> SLOT_BITS, bucket, slot: high & ((1 << SLOT_BITS) - 1) }
     }
 
     /// Per thread. The buckets of its node from its own on: the number of the node is found out, if a cursor has not all of its
@@ -158,13 +158,13 @@ impl Slot {
     unsafe fn walk<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Walk {
         // SAFETY: nodes of the tree, of which one has the bucket.
         unsafe {
-            let mut walk = tree.walk(simt, self.node, self.line);
+            let mut walk = tree.walk(simt, self.node, self.bucket);
             // Nearly always there are no more nodes than those bits tell apart.
             while tree.leaf_nodes > 1 << (32 - SLOT_BITS) && {
-                let first = tree.first_line(simt, walk.node);
-                self.line.wrapping_sub(first) >= walk.end.wrapping_sub(first)
+                let first = tree.first_bucket(simt, walk.node);
+                self.bucket.wrapping_sub(first) >= walk.end.wrapping_sub(first)
             } {
-                walk = tree.walk(simt, walk.node + (1 << (32 - SLOT_BITS)), self.line);
+                walk = tree.walk(simt, walk.node + (1 << (32 - SLOT_BITS)), self.bucket);
             }
             walk
         }
@@ -172,7 +172,7 @@ impl Slot {
 }
 
 /// Chunks of 16 bytes of a bucket.
-pub(crate) const CHUNKS: u32 = LINE_WORDS / 2;
+pub(crate) const CHUNKS: u32 = BUCKET_WORDS / 2;
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
@@ -236,19 +236,19 @@ unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cur
     unsafe {
         let slot = Slot::of(simt, tree, cursor);
         let node = slot.walk(simt, tree).node;
-        let (record, within) = (tree.record::<S, V>(simt, node), slot.line - tree.first_line(simt, node));
+        let (record, within) = (tree.record::<S, V>(simt, node), slot.bucket - tree.first_bucket(simt, node));
         let len = record.len(within);
         let before = if slot.slot < len { slot.slot } else { len };
         let rank = record.rank + u64::from(record.before::<V>(within) + before) + pairs;
         let node = last_node(tree.leaf_nodes, |number| tree.record::<S, V>(simt, number).rank <= rank);
-        let (record, mut line) = (tree.record::<S, V>(simt, node), 0);
+        let (record, mut bucket) = (tree.record::<S, V>(simt, node), 0);
         let mut slot = (rank - record.rank) as u32;
         // The node has this pair.
-        while slot >= record.len(line) {
-            slot -= record.len(line);
-            line += 1;
+        while slot >= record.len(bucket) {
+            slot -= record.len(bucket);
+            bucket += 1;
         }
-        Slot { node, line: tree.first_line(simt, node) + line, slot }.cursor()
+        Slot { node, bucket: tree.first_bucket(simt, node) + bucket, slot }.cursor()
     }
 }
 
@@ -271,28 +271,28 @@ impl Chunks {
     #[inline(always)]
     unsafe fn next<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Self {
         // SAFETY: the caller's.
-        let Walk { node, line, end } = unsafe { tree.next_node(simt, Walk { node: self.node, line: 0, end: 0 }) };
-        Self { node, left: (end - line) * CHUNKS, chunk: u64::from(line) * u64::from(CHUNKS) }
+        let Walk { node, bucket, end } = unsafe { tree.next_node(simt, Walk { node: self.node, bucket: 0, end: 0 }) };
+        Self { node, left: (end - bucket) * CHUNKS, chunk: u64::from(bucket) * u64::from(CHUNKS) }
     }
 }
 
-/// Warp collective (all lanes), with `G` lanes per range, which agree on it. Copies the pairs from a cursor on to the places
+/// Warp collective (all lanes), with `G` lanes per range, which agree on it. Copies the pairs from a cursor on to the positions
 /// from `at` to `end` of the outputs; none if these are equal.
 ///
 /// # Safety
-/// The tree has `end - at` pairs from the cursor on, and the outputs have the places from `at` to `end`; keys are not
+/// The tree has `end - at` pairs from the cursor on, and the outputs have the positions from `at` to `end`; keys are not
 /// wanted if their output is null.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,
     tree: &TreeRef<K>,
     cursor: u64,
-    places: (u64, u64),
+    positions: (u64, u64),
     (to_keys, to_values): (GlobalMut<K>, GlobalMut<V>),
 ) {
     // SAFETY: the caller's.
     unsafe {
-        walk::<S, K, V, G>(simt, tree, cursor, places, |to, key, value| {
+        walk::<S, K, V, G>(simt, tree, cursor, positions, |to, key, value| {
             if !to_keys.is_null() {
                 simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
             }
@@ -302,7 +302,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
 }
 
 /// Warp collective (all lanes), with `G` lanes per range, which agree on it. Calls `each` for the pairs from a cursor on, in the lane
-/// that has it, with the pair's place among those from `at` to `end`; for none if these are equal.
+/// that has it, with the pair's position among those from `at` to `end`; for none if these are equal.
 ///
 /// # Safety
 /// The tree has `end - at` pairs from the cursor on.
@@ -335,19 +335,19 @@ unsafe fn walk<S: Simt, K: KeyWord, V: Value, const G: u32>(
         let mut words = [0; 2];
         if at < end {
             let start = Slot::of(simt, tree, cursor);
-            let of_line = start.slot / slots;
+            let of_bucket = start.slot / slots;
             skip = start.slot % slots;
-            chunks.chunk = u64::from(start.line) * u64::from(CHUNKS) + u64::from(of_line);
+            chunks.chunk = u64::from(start.bucket) * u64::from(CHUNKS) + u64::from(of_bucket);
             // Whatever comes after the node's buckets is loaded with them, as where they end is not known yet.
             let own = chunks.chunk + u64::from(within);
-            let last_chunk = u64::from(tree.line_count) * u64::from(CHUNKS) - 1;
+            let last_chunk = u64::from(tree.bucket_count) * u64::from(CHUNKS) - 1;
             words = tree.chunk::<S, V>(simt, if own < last_chunk { own } else { last_chunk });
-            if of_line > 0 && skip == 0 {
+            if of_bucket > 0 && skip == 0 {
                 let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunks.chunk - 1));
                 (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
             }
-            let Walk { node, line, end } = start.walk(simt, tree);
-            (chunks.node, chunks.left) = (node, (end - line) * CHUNKS - of_line);
+            let Walk { node, bucket, end } = start.walk(simt, tree);
+            (chunks.node, chunks.left) = (node, (end - bucket) * CHUNKS - of_bucket);
             if chunks.left == 0 {
                 chunks = chunks.next(simt, tree);
                 words = load(chunks, true);
@@ -372,7 +372,7 @@ unsafe fn walk<S: Simt, K: KeyWord, V: Value, const G: u32>(
             let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
             // Free slots repeat what is before them.
             let mut new = [false; MOST_CHUNK_SLOTS];
-            let (mut place, mut count) = (0, 0);
+            let (mut position, mut count) = (0, 0);
             unroll!(MOST_CHUNK_SLOTS, i => {
                 if (i as u32) < slots {
                     let is_first = i == 0 && !has_left;
@@ -381,16 +381,16 @@ unsafe fn walk<S: Simt, K: KeyWord, V: Value, const G: u32>(
                     let is_next = pairs[i].0 > before && (i == 0 || !has_left || pairs[i].0 > left);
                     new[i] = (is_first || is_next) && !is_skipped;
                     let mask = simt.ballot(FULL_MASK, new[i]) & lanes;
-                    place += (mask & simt.lanes_below()).count_ones();
+                    position += (mask & simt.lanes_below()).count_ones();
                     count += mask.count_ones();
                 }
             });
             for (i, &(key, value)) in pairs.iter().enumerate() {
-                let to = at + u64::from(place);
-                place += u32::from(new[i]);
+                let to = at + u64::from(position);
+                position += u32::from(new[i]);
                 if new[i] && to < end {
-                    let (line, slot) = (here / u64::from(CHUNKS), here % u64::from(CHUNKS));
-                    each(to, key, tree.value(simt, line as u32, slot as u32, value));
+                    let (bucket, slot) = (here / u64::from(CHUNKS), here % u64::from(CHUNKS));
+                    each(to, key, tree.value(simt, bucket as u32, slot as u32, value));
                 }
             }
             at += u64::from(count);
@@ -432,7 +432,7 @@ impl<K: KeyWord, V: Value> Kernel for CopyPairs<K, V> {
         unsafe {
             let at = tree.record::<S, V>(simt, node).rank;
             let end = if node + 1 < tree.leaf_nodes { tree.record::<S, V>(simt, node + 1).rank } else { tree.len };
-            let cursor = Slot { node, line: tree.first_line(simt, node), slot: 0 }.cursor();
+            let cursor = Slot { node, bucket: tree.first_bucket(simt, node), slot: 0 }.cursor();
             copy::<S, K, V, WARP>(simt, tree, cursor, (at, end), (args.keys, args.values));
         }
     }

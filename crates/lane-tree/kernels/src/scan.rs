@@ -1,7 +1,7 @@
 //! Scans: ranges that are known by their first key and the number of their pairs. Their results lie at a fixed distance, so
 //! one kernel finds and copies them: nothing is to be summed up in between.
 
-use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
+use crate::layout::{MOST_CHUNK_SLOTS, bucket_slots, chunk_slots, pairs_of};
 use crate::quads::{QUAD, own};
 use crate::queries::{Tiles, ordered_bounds};
 use crate::search::{Above, TABLE_BYTES, TreeRef};
@@ -18,14 +18,14 @@ const AT_ONCE: u32 = 4;
 
 /// The buckets that a scan reads for `pairs` pairs: as many as are needed if no slot is free, one more for free slots,
 /// and one for the pairs before its start.
-const fn lines_for<K: KeyWord, V: Value>(pairs: u32) -> u32 {
-    pairs.div_ceil(line_slots::<K, V>()) + 2
+const fn buckets_for<K: KeyWord, V: Value>(pairs: u32) -> u32 {
+    pairs.div_ceil(bucket_slots::<K, V>()) + 2
 }
 
 /// Whether scans of `limit` pairs are for [`Scan`]: scans whose buckets are mostly read at once. Longer ones are for
 /// [`ScanWide`](crate::ScanWide).
 pub const fn is_short_scan<K: KeyWord, V: Value>(limit: u32) -> bool {
-    lines_for::<K, V>(limit) <= AT_ONCE
+    buckets_for::<K, V>(limit) <= AT_ONCE
 }
 
 /// Scans a batch: a query per lane finds the bucket; then four lanes copy the pairs of each of their four scans in turn. Launched
@@ -52,10 +52,10 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
     }
 }
 
-/// Warp collective (all lanes). Makes the scans from each lane's word on, of which the lane's own has the place `at`; none past the last.
+/// Warp collective (all lanes). Makes the scans from each lane's word on, of which the lane's own has the position `at`; none past the last.
 ///
 /// # Safety
-/// The tree is valid and its table is there; the outputs have the scans' places.
+/// The tree is valid and its table is there; the outputs have the scans' positions.
 #[inline(always)]
 pub(crate) unsafe fn scan_row<S: Simt, K: KeyWord, V: Value>(
     simt: S,
@@ -67,11 +67,11 @@ pub(crate) unsafe fn scan_row<S: Simt, K: KeyWord, V: Value>(
     // SAFETY: the caller's.
     unsafe {
         // Scans that want no pairs, and those past the last one, have no buckets.
-        let (mut node, mut line) = (tree.leaf_nodes, 0);
+        let (mut node, mut bucket) = (tree.leaf_nodes, 0);
         if tree.height > 0 && batch.limit > 0 {
             let (descent, own_node) = tree.descend_any::<S, V>(simt, top, word);
             if at < batch.count {
-                (node, line) = (own_node, own(simt, descent.children.numbers()));
+                (node, bucket) = (own_node, own(simt, descent.children.numbers()));
             }
         }
         let first = at - u64::from(within);
@@ -82,7 +82,7 @@ pub(crate) unsafe fn scan_row<S: Simt, K: KeyWord, V: Value>(
             let scan = simt.opaque(next);
             let source = leader + scan;
             let of_source = |word: u32| simt.shuffle(FULL_MASK, word, source);
-            let start = (simt.shuffle(FULL_MASK, word, source), of_source(node), of_source(line));
+            let start = (simt.shuffle(FULL_MASK, word, source), of_source(node), of_source(bucket));
             let pairs = copy::<S, K, V>(simt, (tree, batch), first + u64::from(scan), start);
             if within == scan {
                 own_pairs = pairs;
@@ -99,13 +99,13 @@ pub(crate) unsafe fn scan_row<S: Simt, K: KeyWord, V: Value>(
 /// a bucket of a node or would be, or from none if there is no such node; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the bucket is the key's, and the outputs have the scan's places.
+/// The tree is valid, the bucket is the key's, and the outputs have the scan's positions.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     (tree, batch): (&TreeRef<K>, &ScanBatch<K, V>),
     number: u64,
-    (mut from, mut node, mut line): (K, u32, u32),
+    (mut from, mut node, mut bucket): (K, u32, u32),
 ) -> u32 {
     let limit = batch.limit as u32;
     let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
@@ -115,16 +115,16 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     // SAFETY: the caller's.
     unsafe {
         loop {
-            let mut lines = if node < tree.leaf_nodes { tree.walk(simt, node, line) } else { tree.no_lines() };
-            if lines.line >= lines.end {
-                lines = tree.next_node(simt, lines);
+            let mut buckets = if node < tree.leaf_nodes { tree.walk(simt, node, bucket) } else { tree.no_buckets() };
+            if buckets.bucket >= buckets.end {
+                buckets = tree.next_node(simt, buckets);
             }
-            (node, line) = (lines.node, lines.line);
+            (node, bucket) = (buckets.node, buckets.bucket);
             // As if no slot were free, and a bucket for slots that are; at first another one, for the pairs before the start.
-            let wanted = left.div_ceil(line_slots::<K, V>()) + 1 + u32::from(is_first);
-            let reach = wanted.min(AT_ONCE).min(lines.end - line);
+            let wanted = left.div_ceil(bucket_slots::<K, V>()) + 1 + u32::from(is_first);
+            let reach = wanted.min(AT_ONCE).min(buckets.end - bucket);
             let words: [[u64; 2]; AT_ONCE as usize] = core::array::from_fn(|round| {
-                let chunk = (u64::from(line) + round as u64) * u64::from(QUAD) + u64::from(within);
+                let chunk = (u64::from(bucket) + round as u64) * u64::from(QUAD) + u64::from(within);
                 if (round as u32) < reach { tree.chunk::<S, V>(simt, chunk) } else { [0; 2] }
             });
             let mut found = 0;
@@ -133,7 +133,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                 let pairs = pairs_of::<K, V>(words[round]);
                 let last = pairs[MOST_CHUNK_SLOTS - 1].0;
                 let of_left = simt.shuffle_up(FULL_MASK, last, 1);
-                let mut place = found;
+                let mut position = found;
                 let mut new = [false; MOST_CHUNK_SLOTS];
                 unroll!(MOST_CHUNK_SLOTS, slot => {
                     if (slot as u32) < slots {
@@ -146,15 +146,15 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                         };
                         new[slot] = is_read && is_next && key >= from;
                         let mask = simt.ballot(FULL_MASK, new[slot]) >> leader & 15;
-                        place += (mask & ((1 << within) - 1)).count_ones();
+                        position += (mask & ((1 << within) - 1)).count_ones();
                         found += mask.count_ones();
                     }
                 });
                 for (slot, &(key, value)) in pairs.iter().enumerate() {
-                    let own = place;
-                    place += u32::from(new[slot]);
+                    let own = position;
+                    position += u32::from(new[slot]);
                     if new[slot] && own < left {
-                        let value = tree.value(simt, line + round as u32, within, value);
+                        let value = tree.value(simt, bucket + round as u32, within, value);
                         simt.store(batch.keys, to + u64::from(own), key.xor(tree.flip), Hint::Streaming);
                         values::store(simt, batch.values, to + u64::from(own), value, Hint::Streaming);
                     }
@@ -170,7 +170,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
             }
             // All buckets but the first have pairs from the start on; so if there were none, the last one that was read is free,
             // and so is the rest of its node.
-            line = if found == 0 { u32::MAX } else { line + reach };
+            bucket = if found == 0 { u32::MAX } else { bucket + reach };
             // A scan that has all its pairs reads no more.
             node = if is_open { node } else { tree.leaf_nodes };
             is_first = false;

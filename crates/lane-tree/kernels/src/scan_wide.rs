@@ -14,7 +14,7 @@ use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, 
 /// The buckets that a scan reads at a time for `pairs` more pairs: as many as are needed if no slot is free, and one
 /// more for free slots; at first another one, for the pairs before its start.
 #[inline(always)]
-const fn lines_for<K: KeyWord, V: Value>(pairs: u32, is_first: bool) -> u32 {
+const fn buckets_for<K: KeyWord, V: Value>(pairs: u32, is_first: bool) -> u32 {
     pairs.div_ceil(chunk_slots::<K, V>() * CHUNKS) + 1 + is_first as u32
 }
 
@@ -45,17 +45,17 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
             while let Some(word) = tiles.word(simt) {
                 let first = tiles.at - u64::from(simt.lane());
                 // Scans that want no pairs, and those past the last one, have no buckets.
-                let mut lines = tree.no_lines();
+                let mut buckets = tree.no_buckets();
                 if tree.height > 0 && limit > 0 {
                     let of_word = tree.walk_of_any::<S, V>(simt, tree.first_top(), word);
-                    lines = if tiles.at < args.count { of_word } else { lines };
+                    buckets = if tiles.at < args.count { of_word } else { buckets };
                 }
                 let mut own_pairs = 0;
                 let load = |scan: u32| {
-                    let lines = lines.of_lane(simt, scan % WARP);
-                    let reach = reach::<K, V>(lines, limit, true);
+                    let buckets = buckets.of_lane(simt, scan % WARP);
+                    let reach = reach::<K, V>(buckets, limit, true);
                     let is_read = scan < WARP && simt.lane() < reach * CHUNKS;
-                    if is_read { chunk_from::<S, K, V>(simt, tree, lines.line) } else { [0; 2] }
+                    if is_read { chunk_from::<S, K, V>(simt, tree, buckets.bucket) } else { [0; 2] }
                 };
                 let mut ahead: [[u64; 2]; AHEAD] = core::array::from_fn(|i| load(i as u32));
                 let mut next = 0;
@@ -63,7 +63,7 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
                     unroll!(AHEAD, i => {
                         let (words, scan) = (ahead[i], next + i as u32);
                         ahead[i] = load(scan + AHEAD as u32);
-                        let start = (simt.shuffle(FULL_MASK, word, scan), lines.of_lane(simt, scan));
+                        let start = (simt.shuffle(FULL_MASK, word, scan), buckets.of_lane(simt, scan));
                         let pairs = copy::<S, K, V>(simt, args, first + u64::from(scan), start, words);
                         if simt.lane() == scan {
                             own_pairs = pairs;
@@ -82,8 +82,8 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
 
 /// How many buckets of a node a scan reads, for `pairs` more pairs; 0 if there are no buckets.
 #[inline(always)]
-fn reach<K: KeyWord, V: Value>(lines: Walk, pairs: u32, is_first: bool) -> u32 {
-    lines_for::<K, V>(pairs, is_first).min(WARP / CHUNKS).min(lines.end - lines.line)
+fn reach<K: KeyWord, V: Value>(buckets: Walk, pairs: u32, is_first: bool) -> u32 {
+    buckets_for::<K, V>(pairs, is_first).min(WARP / CHUNKS).min(buckets.end - buckets.bucket)
 }
 
 /// Per thread. The lane's chunk of a bucket and those after it.
@@ -91,21 +91,21 @@ fn reach<K: KeyWord, V: Value>(lines: Walk, pairs: u32, is_first: bool) -> u32 {
 /// # Safety
 /// There is such a chunk.
 #[inline(always)]
-unsafe fn chunk_from<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, line: u32) -> [u64; 2] {
+unsafe fn chunk_from<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, bucket: u32) -> [u64; 2] {
     // SAFETY: the caller's contract.
-    unsafe { tree.chunk::<S, V>(simt, u64::from(line) * u64::from(CHUNKS) + u64::from(simt.lane())) }
+    unsafe { tree.chunk::<S, V>(simt, u64::from(bucket) * u64::from(CHUNKS) + u64::from(simt.lane())) }
 }
 
 /// Warp collective (all lanes). Copies a scan's pairs, beginning with what the lanes have of its first buckets; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the buckets are those from the key on or none, and the outputs have the scan's places.
+/// The tree is valid, the buckets are those from the key on or none, and the outputs have the scan's positions.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &ScanArgs<K, V>,
     number: u64,
-    (mut from, mut lines): (K, Walk),
+    (mut from, mut buckets): (K, Walk),
     mut words: [u64; 2],
 ) -> u32 {
     let (tree, limit) = (&args.tree, args.limit as u32);
@@ -115,13 +115,13 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     // SAFETY: the caller's.
     unsafe {
         loop {
-            let reach = reach::<K, V>(lines, left, is_first);
+            let reach = reach::<K, V>(buckets, left, is_first);
             let is_read = within < reach * CHUNKS;
             let pairs = pairs_of::<K, V>(words);
             let last = pairs[MOST_CHUNK_SLOTS - 1].0;
             let of_left = simt.shuffle_up(FULL_MASK, last, 1);
             let mut new = [false; MOST_CHUNK_SLOTS];
-            let (mut place, mut found) = (0, 0);
+            let (mut position, mut found) = (0, 0);
             unroll!(MOST_CHUNK_SLOTS, slot => {
                 if (slot as u32) < slots {
                     let key = pairs[slot].0;
@@ -133,15 +133,15 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                     };
                     new[slot] = is_read && is_next && key >= from;
                     let mask = simt.ballot(FULL_MASK, new[slot]);
-                    place += (mask & simt.lanes_below()).count_ones();
+                    position += (mask & simt.lanes_below()).count_ones();
                     found += mask.count_ones();
                 }
             });
             for (slot, &(key, value)) in pairs.iter().enumerate() {
-                let own = place;
-                place += u32::from(new[slot]);
+                let own = position;
+                position += u32::from(new[slot]);
                 if new[slot] && own < left {
-                    let value = tree.value(simt, lines.line + within / CHUNKS, within % CHUNKS, value);
+                    let value = tree.value(simt, buckets.bucket + within / CHUNKS, within % CHUNKS, value);
                     simt.store(args.keys, to + u64::from(own), key.xor(tree.flip), Hint::Streaming);
                     values::store(simt, args.values, to + u64::from(own), value, Hint::Streaming);
                 }
@@ -157,13 +157,13 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
             from = if key > from { key } else { from };
             // All buckets but the first have pairs from the start on; so if there were none, the last one that was read is free,
             // and so is the rest of its node.
-            lines.line = if found == 0 { lines.end } else { lines.line + reach };
-            if lines.line == lines.end {
-                lines = tree.next_node(simt, lines);
+            buckets.bucket = if found == 0 { buckets.end } else { buckets.bucket + reach };
+            if buckets.bucket == buckets.end {
+                buckets = tree.next_node(simt, buckets);
             }
             is_first = false;
-            let wanted = self::reach::<K, V>(lines, left, is_first);
-            words = if within < wanted * CHUNKS { chunk_from::<S, K, V>(simt, tree, lines.line) } else { [0; 2] };
+            let wanted = self::reach::<K, V>(buckets, left, is_first);
+            words = if within < wanted * CHUNKS { chunk_from::<S, K, V>(simt, tree, buckets.bucket) } else { [0; 2] };
         }
     }
 }

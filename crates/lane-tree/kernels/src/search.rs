@@ -2,25 +2,29 @@
 //!
 //! Each lane has a query. At every level four lanes read a node together, 16 bytes each, for each of their four queries in
 //! turn: so a node is one access to a cache line, and four of them are on their way at a time. The lane whose query it is
-//! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
+//! gets the node's head and hands out its quantised key; all four count the separators in their 16 bytes.
+
+mod memory;
+mod top;
+
+pub use top::TABLE_BYTES;
+pub(crate) use top::{Above, Top, load_top};
 
 use crate::layout::{
-    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS,
-    Prefixes, Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at,
-    chunk_slots, guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, record_at, record_words,
-    value_at,
+    ANY_FORMAT, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, Quantiser, Record, UNUSED_HALF,
+    begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_slots, guarded, has_keys_alone, node_at, pairs_of,
 };
 use crate::quads::{OfQuad, QUAD, byte_of, own, sum_bytes};
-use crate::values::{self, SharedValues};
+use crate::values::SharedValues;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Shared, Simt, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Simt, kernel_args, unroll};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
     pub struct TreeRef<K> {
         /// The buckets; a node's buckets are consecutive, in the order of their keys:
-        /// [`words_of_lines`](crate::layout::words_of_lines) for `line_count`.
-        pub lines: Global<u64>,
+        /// [`words_of_buckets`](crate::layout::words_of_buckets) for `bucket_count`.
+        pub buckets: Global<u64>,
         /// The nodes, level by level from the lowest: [`NODE_WORDS`] each.
         pub nodes: Global<u32>,
         /// A record for each node of the lowest level: [`record_words`] each.
@@ -33,13 +37,13 @@ kernel_args! {
         pub top: Global<K>,
         /// The prefix of each of these.
         pub prefixes: Global<u32>,
-        /// For each of [`TOP_BUCKETS`] buckets of prefixes the first and the last node of the highest level in which their keys
+        /// For each of [`TABLE_ENTRIES`] buckets of prefixes the first and the last node of the highest level in which their keys
         /// may be, 16 bits each.
         pub table: Global<u32>,
         /// Pairs.
         pub len: u64,
         /// Buckets, with those that no node has.
-        pub line_count: u32,
+        pub bucket_count: u32,
         /// Nodes of the lowest level.
         pub leaf_nodes: u32,
         /// Nodes of the highest level.
@@ -49,7 +53,7 @@ kernel_args! {
         /// [`Prefixes::shift`].
         pub prefix_shift: u32,
         /// A prefix's bucket is the prefix, shifted to the right by this.
-        pub bucket_shift: u32,
+        pub table_shift: u32,
         /// Levels of nodes; 0 for a tree without pairs.
         pub height: u32,
         /// The formats that nodes of each level have, [`FORMAT_BITS`] a level.
@@ -71,7 +75,7 @@ pub(crate) struct Children {
     firsts: OfQuad<u32>,
     /// How many children come before the one for the word: a byte each.
     pub(crate) before: u32,
-    /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
+    /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same bucket.
     is_plain: bool,
 }
 
@@ -80,76 +84,6 @@ impl Children {
     #[inline(always)]
     pub(crate) fn numbers(&self) -> OfQuad<u32> {
         core::array::from_fn(|round| self.firsts[round] + byte_of(self.before, round as u32))
-    }
-}
-
-/// Bytes of shared memory that kernels have for the table; the prefixes of the nodes that it leads to come after it.
-pub const TABLE_BYTES: u32 = Shared::<u32>::at(0, TOP_BUCKETS).end();
-
-/// What is above the nodes, in shared memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Top {
-    table: Shared<u32>,
-    /// The prefix of each node of the highest level.
-    prefixes: Shared<u32>,
-}
-
-impl Top {
-    /// From a byte offset on.
-    #[inline(always)]
-    pub(crate) const fn at(offset: u32, top_count: u32) -> Self {
-        let table = Shared::at(offset, TOP_BUCKETS);
-        Self { table, prefixes: Shared::at(table.end(), top_count) }
-    }
-}
-
-/// What is above the nodes, wherever it is.
-pub(crate) trait Above: Copy {
-    /// Per thread. An element of [`TreeRef::table`].
-    ///
-    /// # Safety
-    /// There is such a bucket.
-    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32;
-
-    /// Per thread. An element of [`TreeRef::prefixes`].
-    ///
-    /// # Safety
-    /// There is such a node.
-    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32;
-}
-
-impl Above for Top {
-    #[inline(always)]
-    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.shared_load(self.table, bucket) }
-    }
-
-    #[inline(always)]
-    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.shared_load(self.prefixes, node) }
-    }
-}
-
-/// What is above the nodes, in global memory: for few descents, for which a copy in shared memory is not worth it.
-#[derive(Clone, Copy)]
-pub(crate) struct InMemory {
-    table: Global<u32>,
-    prefixes: Global<u32>,
-}
-
-impl Above for InMemory {
-    #[inline(always)]
-    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.load(self.table, u64::from(bucket), Hint::ReadOnly) }
-    }
-
-    #[inline(always)]
-    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32 {
-        // SAFETY: the caller's.
-        unsafe { simt.load(self.prefixes, u64::from(node), Hint::ReadOnly) }
     }
 }
 
@@ -177,7 +111,7 @@ pub(crate) struct Start<K> {
 /// Where a query ends: in a bucket, after some of its pairs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Position {
-    pub(crate) line: u32,
+    pub(crate) bucket: u32,
     /// Buckets of the node before it.
     pub(crate) of_node: u32,
     /// Pairs of the bucket before it.
@@ -209,90 +143,25 @@ fn begun_in_exact<K: KeyWord>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u
 /// As [`begun_in_exact`], for the separators that begin at or before a [`guarded`] quantised key; 0 for a quantised key of 0,
 /// whatever the words are.
 #[inline(always)]
-fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
+fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, quantised: u32) -> u32 {
     let unused = UNUSED_HALF | UNUSED_HALF << 16;
     let (c, d) = if within == QUAD - 1 { (unused, unused) } else { (c, d) };
-    begun_in_guarded([a, b, c, d], place)
+    begun_in_guarded([a, b, c, d], quantised)
 }
 
 /// As [`begun_in_exact`], for the children that begin at or before a quantised key; 0 for [`NO_CELL`], whatever the words are. No
 /// quantised key reaches the words that are no separators.
 #[inline(always)]
-fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
-    let cells = place.wrapping_add(1) as i32 - (within * 128) as i32;
+fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, quantised: u32) -> u32 {
+    let cells = quantised.wrapping_add(1) as i32 - (within * 128) as i32;
     in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
 
 /// The quantised key of a word whose node is no bitmap.
 const NO_CELL: u32 = u32::MAX;
 
-/// Block collective. Copies the table to where the library's kernels have it in shared memory.
-///
-/// # Safety
-/// As [`TreeRef::load_top`].
-#[inline(always)]
-pub(crate) unsafe fn load_top<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>) {
-    // SAFETY: the same contract.
-    unsafe { tree.load_top(simt, tree.first_top()) }
-}
-
-/// Elements that a thread copies to shared memory at a time: their loads overlap.
-const AT_ONCE: usize = 8;
-
-/// Block collective, without a barrier. Copies an array to shared memory.
-///
-/// # Safety
-/// There are `count` elements, and room for them that nobody else uses.
-#[inline(always)]
-unsafe fn copy_to_shared<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32) {
-    let mut first = simt.thread_index();
-    while first < count {
-        let at = |i: usize| first + i as u32 * simt.block_dim();
-        let mut words = [0; AT_ONCE];
-        // SAFETY: elements; one thread writes each.
-        unsafe {
-            // Past the end, the last one again: no branch separates the loads.
-            unroll!(AT_ONCE, i => {
-                words[i] = simt.load(from, u64::from(at(i).min(count - 1)), Hint::ReadOnly);
-            });
-            unroll!(AT_ONCE, i => {
-                if at(i) < count {
-                    simt.shared_store(to, at(i), words[i]);
-                }
-            });
-        }
-        first = at(AT_ONCE);
-    }
-}
-
 impl<K: KeyWord> TreeRef<K> {
-    /// What is above the nodes where the library's kernels have it: first of all.
-    #[inline(always)]
-    pub(crate) const fn first_top(&self) -> Top {
-        Top::at(0, self.top_count)
-    }
-
-    /// What is above the nodes where every kernel finds it.
-    #[inline(always)]
-    pub(crate) const fn in_memory(&self) -> InMemory {
-        InMemory { table: self.table, prefixes: self.prefixes }
-    }
-
-    /// Block collective. Copies the table to shared memory.
-    ///
-    /// # Safety
-    /// The tree is valid, and the block has shared memory for its table.
-    #[inline(always)]
-    pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
-        // SAFETY: the same contract.
-        unsafe {
-            copy_to_shared(simt, self.table, top.table, TOP_BUCKETS);
-            copy_to_shared(simt, self.prefixes, top.prefixes, self.top_count);
-        }
-        simt.barrier();
-    }
-
-    /// Per thread. The ordered word of the query at a place; the smallest word past the last query.
+    /// Per thread. The ordered word of the query at a position; the smallest word past the last query.
     ///
     /// # Safety
     /// There are `count` queries.
@@ -302,60 +171,15 @@ impl<K: KeyWord> TreeRef<K> {
         if at < count { unsafe { self.load_raw(simt, queries, at, count) }.xor(self.flip) } else { K::MIN }
     }
 
-    /// Per thread. The query at a place, as the caller has it, for use in a later round: whoever orders it at once waits for the
+    /// Per thread. The query at a position, as the caller has it, for use in a later round: whoever orders it at once waits for the
     /// load. Any word past the last query.
     ///
     /// # Safety
     /// As [`TreeRef::load`].
     #[inline(always)]
     pub(crate) unsafe fn load_raw<S: Simt>(&self, simt: S, queries: Global<K>, at: u64, count: u64) -> K {
-        // SAFETY: the place of a query.
+        // SAFETY: the position of a query.
         if at < count { unsafe { simt.load(queries, at, Hint::Streaming) } } else { K::MIN }
-    }
-
-    /// Per thread. The number of the node of the highest level for a word, and about the first key of that: below it by less than
-    /// 2^`prefix_shift`. The word is below the first key only if it is below all keys, and then it is below this one, too.
-    ///
-    /// # Safety
-    /// The table is there.
-    #[inline(always)]
-    unsafe fn top<S: Simt>(&self, simt: S, top: impl Above, word: K) -> (u32, K) {
-        let Self { origin, split, gap, prefix_shift: shift, .. } = *self;
-        let prefixes = Prefixes { origin, split, gap, shift };
-        let prefix = prefixes.of(word);
-        let bucket = prefix >> self.bucket_shift;
-        let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
-        // SAFETY: inside the table: its nodes are below their number.
-        unsafe {
-            let bounds = top.bounds(simt, bucket);
-            let mut base = bounds & 0xffff;
-            let mut left = (bounds >> 16) - base;
-            // The last one whose prefix is not above.
-            while left > 0 {
-                let half = left.div_ceil(2);
-                if top.prefix(simt, base + half) <= prefix {
-                    base += half;
-                    left -= half;
-                } else {
-                    left = half - 1;
-                }
-            }
-            if self.prefix_shift > 0 && top.prefix(simt, base) == prefix {
-                // Rare, unless keys are in clusters that 32 bits do not tell apart: the keys themselves decide.
-                left = base;
-                base = 0;
-                while left > 0 {
-                    let half = left.div_ceil(2);
-                    if simt.load(self.top, u64::from(base + half), Hint::ReadOnly) <= word {
-                        base += half;
-                        left -= half;
-                    } else {
-                        left = half - 1;
-                    }
-                }
-            }
-            (self.top_first + base, prefixes.first(top.prefix(simt, base)))
-        }
     }
 
     /// Warp collective (all lanes). The children of the four nodes for the words of four lanes, in all of these lanes. `ORDERED`
@@ -389,11 +213,11 @@ impl<K: KeyWord> TreeRef<K> {
         });
         let quantiser = Quantiser(quantiser);
         let format = quantiser.format();
-        let (mut place, mut is_plain) = (0, true);
+        let (mut quantised, mut is_plain) = (0, true);
         if ORDERED {
-            place = quantiser.place_of_any(word, first(quantiser));
+            quantised = quantiser.quantise_any(word, first(quantiser));
             // Exact nodes compare whole keys, and have no quantised keys.
-            is_plain = place == quantiser.place(word) || quantiser == Quantiser::EXACT;
+            is_plain = quantised == quantiser.quantise(word) || quantiser == Quantiser::EXACT;
         }
         // The same for all lanes: whether some node has this format. Most levels have one format.
         let formats = formats & ANY_FORMAT;
@@ -403,19 +227,19 @@ impl<K: KeyWord> TreeRef<K> {
         // Something for each of the four words: a byte each. A word passes nothing by the formats that its node does not have.
         let mut begun = 0;
         if has(Format::Bitmap) {
-            let place = if ORDERED { place } else { quantiser.cell(word) };
-            let place = if format == Format::Bitmap { place } else { NO_CELL };
+            let quantised = if ORDERED { quantised } else { quantiser.cell(word) };
+            let quantised = if format == Format::Bitmap { quantised } else { NO_CELL };
             unroll!(QUAD as usize, round => {
-                let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
-                begun |= begun_in_bitmap(chunks[round], within, place) << (8 * round);
+                let quantised = simt.shuffle(FULL_MASK, quantised, leader + round as u32);
+                begun |= begun_in_bitmap(chunks[round], within, quantised) << (8 * round);
             });
         }
         if has(Format::Halves) {
-            let place = if ORDERED { place } else { quantiser.half(word) };
-            let place = if format == Format::Halves { guarded(place) } else { 0 };
+            let quantised = if ORDERED { quantised } else { quantiser.half(word) };
+            let quantised = if format == Format::Halves { guarded(quantised) } else { 0 };
             unroll!(QUAD as usize, round => {
-                let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
-                begun |= begun_in_halves(chunks[round], within, place) << (8 * round);
+                let quantised = simt.shuffle(FULL_MASK, quantised, leader + round as u32);
+                begun |= begun_in_halves(chunks[round], within, quantised) << (8 * round);
             });
         }
         if has(Format::Exact) {
@@ -498,70 +322,13 @@ impl<K: KeyWord> TreeRef<K> {
         }
     }
 
-    /// Per thread. The record of a node of the lowest level.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn record<S: Simt, V: Value>(&self, simt: S, number: u32) -> Record<K> {
-        let at = record_at::<K, V>(number);
-        let mut words = [0; MOST_RECORD_WORDS];
-        unroll!(MOST_RECORD_WORDS / 2, i => {
-            if 2 * i < record_words::<K, V>() as usize {
-                // SAFETY: records are aligned to 16 bytes.
-                let [low, high] = unsafe { simt.load_vector(self.records, at + 2 * i as u64, Hint::ReadOnly) };
-                (words[2 * i], words[2 * i + 1]) = (low, high);
-            }
-        });
-        Record::of::<V>(words)
-    }
-
-    /// Per thread. The pairs in all nodes before one of the lowest level.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn rank<S: Simt, V: Value>(&self, simt: S, number: u32) -> u64 {
-        let at = record_at::<K, V>(number) + u64::from(Record::<K>::RANK_WORD);
-        // SAFETY: the node's record.
-        let word = unsafe { simt.load(self.records, at, Hint::ReadOnly) };
-        if K::BITS == 32 { word >> 32 } else { word }
-    }
-
-    /// Per thread. At most the first key of a node of the lowest level: the first word of its record.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn first_of<S: Simt, V: Value>(&self, simt: S, number: u32) -> K {
-        let at = record_at::<K, V>(number);
-        // SAFETY: the node's record.
-        unsafe {
-            match K::BITS {
-                128 => K::from_parts(simt.load_vector(self.records, at, Hint::ReadOnly)),
-                _ => K::truncate(simt.load(self.records, at, Hint::ReadOnly)),
-            }
-        }
-    }
-
-    /// Per thread. The first bucket of a node of the lowest level.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn first_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
-        let at = node_at(number) + u64::from(FIRST_CHILD);
-        // SAFETY: a node. Updates change nodes, so this is no read-only load.
-        unsafe { simt.load(self.nodes, at, Hint::Default) }
-    }
-
     /// Warp collective (all lanes). The buckets of the words of four lanes, in all of these lanes. A word may be absent only if
     /// nothing but its absence is to be seen.
     ///
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    unsafe fn lines<S: Simt>(&self, simt: S, top: Top, word: K) -> OfQuad<u32> {
+    unsafe fn buckets<S: Simt>(&self, simt: S, top: Top, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
         unsafe { self.descend::<S, false>(simt, self.start(simt, top, word), word, |_| K::MIN).children.numbers() }
     }
@@ -590,23 +357,9 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> u32 {
+    pub(crate) unsafe fn bucket_of_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> u32 {
         // SAFETY: the same contract.
         own(simt, unsafe { self.descend_any::<S, V>(simt, top, word) }.0.children.numbers())
-    }
-
-    /// Per thread. The lane's part of four buckets.
-    ///
-    /// # Safety
-    /// Buckets of the tree.
-    #[inline(always)]
-    pub(crate) unsafe fn chunks<S: Simt, V: Value>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
-        let within = simt.lane() % QUAD;
-        core::array::from_fn(|round| {
-            let at = line_at::<K, V>(lines[round]) + u64::from(within * 2);
-            // SAFETY: a bucket of the tree; chunks are aligned to 16 bytes.
-            unsafe { simt.load_vector(self.lines, at, Hint::EvictFirst) }
-        })
     }
 
     /// Warp collective (all lanes). The value of each lane's word and that it is there, or `miss`. The lane that finds a key
@@ -631,8 +384,8 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe {
             // The same for all lanes.
             if self.height > 0 && has_keys_alone::<K, V>() {
-                let lines = self.lines(simt, top, word);
-                let chunks = self.chunks::<S, V>(simt, lines);
+                let buckets = self.buckets(simt, top, word);
+                let chunks = self.chunks::<S, V>(simt, buckets);
                 let mut slot = 0;
                 unroll!(QUAD as usize, round => {
                     let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
@@ -648,12 +401,12 @@ impl<K: KeyWord> TreeRef<K> {
                 });
                 if is_hit {
                     // Each lane its own, all at once.
-                    value = self.value(simt, own(simt, lines), slot, miss);
+                    value = self.value(simt, own(simt, buckets), slot, miss);
                 }
                 is_hit = simt.opaque(u32::from(is_hit)) != 0;
             } else if self.height > 0 {
-                let lines = self.lines(simt, top, word);
-                let chunks = self.chunks::<S, V>(simt, lines);
+                let buckets = self.buckets(simt, top, word);
+                let chunks = self.chunks::<S, V>(simt, buckets);
                 unroll!(QUAD as usize, round => {
                     let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                     let [(key, mut own), second, ..] = pairs_of::<K, V>(chunks[round]);
@@ -714,9 +467,9 @@ impl<K: KeyWord> TreeRef<K> {
             if late {
                 record = self.record::<S, V>(simt, node);
             }
-            let lines = children.numbers();
-            let (line, of_node) = (own(simt, lines), byte_of(children.before, within));
-            let chunks = self.chunks::<S, V>(simt, lines);
+            let buckets = children.numbers();
+            let (bucket, of_node) = (own(simt, buckets), byte_of(children.before, within));
+            let chunks = self.chunks::<S, V>(simt, buckets);
             // Keys not above the word are those below the next one; all are, if there is none.
             let bound = if upper { word.wrapping_add(K::truncate(1)) } else { word };
             let mut below = 0;
@@ -739,67 +492,7 @@ impl<K: KeyWord> TreeRef<K> {
             let before = record.before::<V>(of_node) + slot;
             let is_plain = is_plain && children.is_plain && record.first <= word;
             let rank = record.rank + u64::from(before);
-            Position { line, of_node, slot, len, before, rank, is_plain }
+            Position { bucket, of_node, slot, len, before, rank, is_plain }
         }
-    }
-
-    /// Per thread. The pair in a slot.
-    ///
-    /// # Safety
-    /// A slot of the tree.
-    #[inline(always)]
-    pub(crate) unsafe fn pair<S: Simt, V: Value>(&self, simt: S, line: u32, slot: u32) -> (K, V) {
-        let slots = chunk_slots::<K, V>();
-        let at = line_at::<K, V>(line) + u64::from(slot / slots * 2);
-        // SAFETY: inside the bucket.
-        unsafe {
-            let pairs = pairs_of(simt.load_vector(self.lines, at, Hint::EvictFirst));
-            let mut pair = pairs[0];
-            unroll!(MOST_CHUNK_SLOTS, other => {
-                if (other as u32) < slots && slot % slots == other as u32 {
-                    pair = pairs[other];
-                }
-            });
-            (pair.0, self.value(simt, line, slot, pair.1))
-        }
-    }
-
-    /// Per thread. The value of a slot, if buckets have keys alone; otherwise `own`, which came with the key.
-    ///
-    /// # Safety
-    /// A slot of the tree.
-    #[inline(always)]
-    pub(crate) unsafe fn value<S: Simt, V: Value>(&self, simt: S, line: u32, slot: u32, own: V) -> V {
-        if !has_values_beside::<K, V>() {
-            return own;
-        }
-        // SAFETY: the slot's value.
-        unsafe { values::load(simt, self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::EvictFirst) }
-    }
-
-    /// Per thread. The 16 bytes with this number, counted from the first bucket on; and of these the pairs.
-    ///
-    /// # Safety
-    /// The buffer has this slot.
-    #[inline(always)]
-    pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
-        // SAFETY: inside a bucket.
-        unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::EvictFirst) }
-    }
-
-    /// Per thread. The 16 bytes that are so many after the beginning of a bucket.
-    ///
-    /// # Safety
-    /// The buffer has this slot.
-    #[inline(always)]
-    pub(crate) unsafe fn chunk_after<S: Simt, V: Value>(&self, simt: S, line: u32, chunk: u32) -> [u64; 2] {
-        if has_values_beside::<K, V>() {
-            let first = u64::from(line) * u64::from(LINE_WORDS / 2);
-            // SAFETY: the caller's.
-            return unsafe { self.chunk::<S, V>(simt, first + u64::from(chunk)) };
-        }
-        let from = self.lines.skip(line_at::<K, V>(line));
-        // SAFETY: the caller's.
-        unsafe { simt.load_vector(from, u64::from(chunk) * 2, Hint::EvictFirst) }
     }
 }

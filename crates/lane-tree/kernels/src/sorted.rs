@@ -2,7 +2,7 @@
 //! and searches there. An order that is only claimed costs speed, not answers.
 
 use crate::layout::{
-    LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, has_values_beside, line_slots, pairs_of,
+    BUCKET_WORDS, MOST_CHUNK_SLOTS, bucket_slots, chunk_slots, has_keys_alone, has_values_beside, pairs_of,
 };
 use crate::queries::{GetArgs, found_at, store_hits};
 use crate::search::{TABLE_BYTES, TreeRef, load_top};
@@ -17,7 +17,7 @@ const PARTS: u32 = WARP - 1;
 /// Most buckets that are copied for a part.
 const WINDOW: u32 = 64;
 /// Bytes of a warp's window.
-const WINDOW_BYTES: u32 = WINDOW * LINE_WORDS * 8;
+const WINDOW_BYTES: u32 = WINDOW * BUCKET_WORDS * 8;
 /// Most chunks of a part's buckets that each lane loads while the part before is searched.
 const AHEAD: usize = 5;
 
@@ -70,11 +70,11 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                 let index = if index < args.count { index } else { args.count - 1 };
                 let bound = tree.load(simt, args.queries, index, args.count);
                 // Of the part that begins in the lane; of the last lane, none.
-                let lines = Lines::between(simt, tree, tree.walk_of_any::<S, V>(simt, tree.first_top(), bound));
+                let buckets = Buckets::between(simt, tree, tree.walk_of_any::<S, V>(simt, tree.first_top(), bound));
                 let span = |part: u32| Span {
                     first: simt.shuffle(FULL_MASK, bound, part),
                     last: simt.shuffle(FULL_MASK, bound, part + 1),
-                    lines: lines.of_lane(simt, part),
+                    buckets: buckets.of_lane(simt, part),
                 };
                 let start = |part: u32| tile + u64::from(part) * of_part;
                 let mut of_next = span(0);
@@ -118,12 +118,12 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
 /// Most nodes that a window's first bucket may be before its last one's.
 const MOST_NODES: u32 = 3;
 
-/// [`Lines::first`] of buckets that are in one piece.
+/// [`Buckets::first`] of buckets that are in one piece.
 const ALL: u32 = 0xffff;
 
 /// Buckets in the order of their keys, in two pieces of memory at most.
 #[derive(Clone, Copy)]
-struct Lines {
+struct Buckets {
     /// How many, if they are in a window; otherwise 0.
     count: u32,
     /// How many of them are in the first piece, or [`ALL`].
@@ -132,31 +132,31 @@ struct Lines {
     from: [u32; 2],
 }
 
-impl Lines {
+impl Buckets {
     /// Warp collective (all lanes). The buckets from the lane's first bucket to the first bucket of the next lane.
     ///
     /// # Safety
     /// Buckets of the tree.
     #[inline(always)]
     unsafe fn between<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>, walk: Walk) -> Self {
-        let (to_node, to) = (simt.shuffle_down(FULL_MASK, walk.node, 1), simt.shuffle_down(FULL_MASK, walk.line, 1));
-        let Walk { mut node, line, mut end } = walk;
-        let mut lines = Self { count: 0, first: ALL, from: [line, line] };
+        let (to_node, to) = (simt.shuffle_down(FULL_MASK, walk.node, 1), simt.shuffle_down(FULL_MASK, walk.bucket, 1));
+        let Walk { mut node, bucket, mut end } = walk;
+        let mut buckets = Self { count: 0, first: ALL, from: [bucket, bucket] };
         let mut is_near = to_node.wrapping_sub(node) <= MOST_NODES;
         while is_near && node < to_node {
             // SAFETY: nodes of the tree.
-            let next = unsafe { tree.next_node(simt, Walk { node, line, end }) };
-            if next.line != end {
-                is_near = lines.first == ALL;
-                lines.first = end.wrapping_sub(lines.from[0]);
-                lines.from[1] = next.line.wrapping_sub(lines.first);
+            let next = unsafe { tree.next_node(simt, Walk { node, bucket, end }) };
+            if next.bucket != end {
+                is_near = buckets.first == ALL;
+                buckets.first = end.wrapping_sub(buckets.from[0]);
+                buckets.from[1] = next.bucket.wrapping_sub(buckets.first);
             }
             (node, end) = (next.node, next.end);
         }
-        let from = if lines.first == ALL { line } else { lines.from[1] };
+        let from = if buckets.first == ALL { bucket } else { buckets.from[1] };
         let last = to.wrapping_sub(from);
-        lines.count = if is_near && last < WINDOW { last + 1 } else { 0 };
-        lines
+        buckets.count = if is_near && last < WINDOW { last + 1 } else { 0 };
+        buckets
     }
 
     /// Warp collective (all lanes). The buckets of lane `lane`.
@@ -169,8 +169,8 @@ impl Lines {
 
     /// Where one of them is.
     #[inline(always)]
-    fn line(self, line: u32) -> u32 {
-        line.wrapping_add(if line < self.first { self.from[0] } else { self.from[1] })
+    fn bucket(self, bucket: u32) -> u32 {
+        bucket.wrapping_add(if bucket < self.first { self.from[0] } else { self.from[1] })
     }
 }
 
@@ -180,22 +180,22 @@ struct Span<K> {
     /// The first query, and one that is not below the last.
     first: K,
     last: K,
-    lines: Lines,
+    buckets: Buckets,
 }
 
 impl<K> Span<K> {
     /// Its chunks of 16 bytes, if they are in a window.
     #[inline(always)]
     fn chunks(&self) -> u32 {
-        self.lines.count * (LINE_WORDS / 2)
+        self.buckets.count * (BUCKET_WORDS / 2)
     }
 
     /// The number of one of them, among all of the tree's.
     #[inline(always)]
     fn chunk(&self, chunk: u32) -> u64 {
-        const CHUNKS: u32 = LINE_WORDS / 2;
-        let base = |piece: usize| u64::from(self.lines.from[piece]) * u64::from(CHUNKS);
-        let is_first = chunk < self.lines.first * CHUNKS;
+        const CHUNKS: u32 = BUCKET_WORDS / 2;
+        let base = |piece: usize| u64::from(self.buckets.from[piece]) * u64::from(CHUNKS);
+        let is_first = chunk < self.buckets.first * CHUNKS;
         let at = if is_first { base(0) } else { base(1) } + u64::from(chunk);
         // Where the second piece would begin may be below the first bucket of all.
         at & ((u64::from(CHUNKS) << 32) - 1)
@@ -213,7 +213,7 @@ struct Part<K, const OWN: usize> {
 #[inline(always)]
 fn window<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>) -> (Shared<K>, SharedValues<V>) {
     let at = found_at(tree.top_count) + simt.warp() * WINDOW_BYTES;
-    let slots = WINDOW * line_slots::<K, V>();
+    let slots = WINDOW * bucket_slots::<K, V>();
     // Values first, if they are wider.
     if has_keys_alone::<K, V>() {
         // The values, if there are any, stay where they are.
@@ -242,7 +242,7 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
         unsafe {
             for j in 0..OWN {
                 // Past the last query, the last query is repeated.
-                let at = place(simt, start, j);
+                let at = position(simt, start, j);
                 let at = if at < args.count { at } else { args.count - 1 };
                 part.own[j] = args.tree.load_raw(simt, args.queries, at, args.count);
             }
@@ -335,12 +335,12 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
                 if simt.shared_load(keys, below[j]) < self.own[j] && below[j] + 1 < len {
                     below[j] += 1;
                 }
-                let at = place(simt, start, j);
+                let at = position(simt, start, j);
                 let is_hit = simt.shared_load(keys, below[j]) == self.own[j] && at < args.count;
-                let slots = line_slots::<K, V>();
+                let slots = bucket_slots::<K, V>();
                 let value = match is_hit {
                     true if has_values_beside::<K, V>() => {
-                        args.tree.value(simt, span.lines.line(below[j] / slots), below[j] % slots, args.miss)
+                        args.tree.value(simt, span.buckets.bucket(below[j] / slots), below[j] % slots, args.miss)
                     }
                     true => values.load(simt, below[j]),
                     false => args.miss,
@@ -354,9 +354,9 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
     }
 }
 
-/// The place of a lane's query in a part.
+/// The position of a lane's query in a part.
 #[inline(always)]
-fn place<S: Simt>(simt: S, start: u64, j: usize) -> u64 {
+fn position<S: Simt>(simt: S, start: u64, j: usize) -> u64 {
     start + j as u64 * u64::from(WARP) + u64::from(simt.lane())
 }
 
@@ -374,11 +374,11 @@ unsafe fn descend<S: Simt, K: KeyWord, V: Value, const OWN: usize>(simt: S, args
         // SAFETY: queries, and buckets of the tree.
         unsafe {
             let key = tree.load(simt, args.queries, index, args.count);
-            let line = tree.line_of_any::<S, V>(simt, tree.first_top(), key);
+            let bucket = tree.bucket_of_any::<S, V>(simt, tree.first_top(), key);
             let (mut value, mut is_hit) = (args.miss, false);
             let mut slot = 0;
-            while slot < line_slots::<K, V>() {
-                let (other, of_other) = tree.pair::<S, V>(simt, line, slot);
+            while slot < bucket_slots::<K, V>() {
+                let (other, of_other) = tree.pair::<S, V>(simt, bucket, slot);
                 if other == key {
                     (value, is_hit) = (of_other, index < args.count);
                 }

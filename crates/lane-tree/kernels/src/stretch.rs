@@ -12,15 +12,15 @@ use lanetree_simt::{FULL_MASK, Simt, WARP, unroll};
 #[derive(Clone, Copy)]
 pub(crate) struct Filling {
     /// Pairs of a bucket, in units of 1/256.
-    line: u32,
+    bucket: u32,
     /// 2^22 divided by that.
     inverse: u32,
 }
 
 impl Filling {
     #[inline(always)]
-    pub(crate) fn new(line: u32) -> Self {
-        Self { line, inverse: (1 << 22) / line.max(1) }
+    pub(crate) fn new(bucket: u32) -> Self {
+        Self { bucket, inverse: (1 << 22) / bucket.max(1) }
     }
 
     /// Where buckets are to end among the pairs after this one, up to `most`: bit `i` says that one may end after `i`
@@ -29,7 +29,7 @@ impl Filling {
     #[inline(always)]
     fn ends(self, start: u32, most: u32, slots: u32) -> u64 {
         let mut ends = 0;
-        if self.line < slots * 256 {
+        if self.bucket < slots * 256 {
             // The division may be one too low.
             let mut distances = match slots {
                 0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
@@ -40,7 +40,7 @@ impl Filling {
             while end <= start + most {
                 ends |= if end > start { 1 << (end - start) } else { 0 };
                 distances += 1;
-                end = (distances * self.line) >> 8;
+                end = (distances * self.bucket) >> 8;
             }
         }
         ends
@@ -48,9 +48,9 @@ impl Filling {
 }
 
 /// What becomes of a node's pairs.
-pub(crate) enum LineCut {
+pub(crate) enum BucketCut {
     /// So many buckets, and which of its stretch's pairs they begin with in the lane.
-    Into { lines: u32, begun: u32 },
+    Into { buckets: u32, begun: u32 },
     /// More buckets than there may be.
     TooMany,
     /// A bucket that begins with one of the pairs may not end within its slots.
@@ -147,7 +147,7 @@ impl Stretch {
     /// Pairs of a bucket that begins with one of the stretch's pairs: as many as go up to where it is to end, or more if it may not
     /// end before; 0 if it may not end within its slots.
     #[inline(always)]
-    fn line(self, at: u32, wanted: u64) -> u32 {
+    fn bucket(self, at: u32, wanted: u64) -> u32 {
         // Bit `i`: it may have `i + 1` pairs.
         let after = |bits: u64| if self.slots > 8 { (bits >> (at + 1)) as u32 } else { bits as u32 >> (at + 1) };
         let ends = after(self.begins) & ((1 << self.slots) - 1);
@@ -160,7 +160,7 @@ impl Stretch {
 
     /// Warp collective (all lanes). Cuts the node's pairs into at most `most` buckets.
     #[inline(always)]
-    pub(crate) fn cut<S: Simt>(self, simt: S, filling: Filling, most: u32) -> LineCut {
+    pub(crate) fn cut<S: Simt>(self, simt: S, filling: Filling, most: u32) -> BucketCut {
         let (lane, slots) = (simt.lane(), self.slots);
         let wanted = filling.ends(self.first, self.share + slots, slots);
         let mut exits = Exits::NONE;
@@ -168,7 +168,7 @@ impl Stretch {
         while at > 0 {
             at -= 1;
             // A bucket that cannot end leads anywhere: it is found below.
-            exits = exits.with(exits.of(self.line(at, wanted).wrapping_sub(1), slots));
+            exits = exits.with(exits.of(self.bucket(at, wanted).wrapping_sub(1), slots));
         }
         let mut step = 1;
         while step < WARP {
@@ -184,7 +184,7 @@ impl Stretch {
         let (mut begun, mut is_stuck) = (0_u32, false);
         while at < end && !is_stuck {
             begun |= 1 << at;
-            let pairs = self.line(at, wanted);
+            let pairs = self.bucket(at, wanted);
             is_stuck = pairs == 0;
             at += pairs;
         }
@@ -194,10 +194,10 @@ impl Stretch {
             // After the first lane that is stuck, nothing is right.
             let is_right = lane <= stuck.trailing_zeros();
             let upto = simt.reduce_add(FULL_MASK, if is_right { own } else { 0 });
-            return if upto <= most { LineCut::Crowded } else { LineCut::TooMany };
+            return if upto <= most { BucketCut::Crowded } else { BucketCut::TooMany };
         }
-        let lines = simt.reduce_add(FULL_MASK, own);
-        if lines > most { LineCut::TooMany } else { LineCut::Into { lines, begun } }
+        let buckets = simt.reduce_add(FULL_MASK, own);
+        if buckets > most { BucketCut::TooMany } else { BucketCut::Into { buckets, begun } }
     }
 }
 
@@ -207,7 +207,7 @@ impl Stretch {
 /// # Safety
 /// The memory is the warp's own.
 #[inline(always)]
-pub(crate) unsafe fn put_starts<S: Simt>(simt: S, begun: u32, (lines, len): (u32, u32), memory: PlanMemory) {
+pub(crate) unsafe fn put_starts<S: Simt>(simt: S, begun: u32, (buckets, len): (u32, u32), memory: PlanMemory) {
     let (lane, own) = (simt.lane(), begun.count_ones());
     let mut upto = own;
     let mut step = 1;
@@ -216,16 +216,16 @@ pub(crate) unsafe fn put_starts<S: Simt>(simt: S, begun: u32, (lines, len): (u32
         upto += if lane >= step { before } else { 0 };
         step *= 2;
     }
-    let (first, mut begun, mut line) = (lane * len.div_ceil(WARP), begun, upto - own);
+    let (first, mut begun, mut bucket) = (lane * len.div_ceil(WARP), begun, upto - own);
     // SAFETY: an element for each bucket, and one more.
     unsafe {
         while begun != 0 {
-            simt.shared_store(memory.starts, line, first + begun.trailing_zeros());
+            simt.shared_store(memory.starts, bucket, first + begun.trailing_zeros());
             begun &= begun - 1;
-            line += 1;
+            bucket += 1;
         }
         if lane == 0 {
-            simt.shared_store(memory.starts, lines, len);
+            simt.shared_store(memory.starts, buckets, len);
         }
     }
     simt.sync_warp(FULL_MASK);

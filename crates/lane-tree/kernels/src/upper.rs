@@ -1,6 +1,8 @@
 //! The levels above the lowest, and the table above them.
 
-use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Prefixes, Quantiser, TOP_BUCKETS, covered, exact_children, node_at};
+use crate::layout::{
+    HALVES_CHILDREN, NODE_WORDS, Prefixes, Quantiser, TABLE_ENTRIES, covered, exact_children, node_at,
+};
 use crate::node::{node_word, note_formats};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args, unroll};
@@ -50,7 +52,7 @@ impl<K: KeyWord> Kernel for CountUpper<K> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the same contract.
-        unsafe { divide(simt, args, false) };
+        unsafe { split(simt, args, false) };
     }
 }
 
@@ -65,7 +67,7 @@ impl<K: KeyWord> Kernel for WriteUpper<K> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the same contract.
-        unsafe { divide(simt, args, true) };
+        unsafe { split(simt, args, true) };
     }
 }
 
@@ -75,7 +77,7 @@ impl<K: KeyWord> Kernel for WriteUpper<K> {
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn divide<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool) {
+unsafe fn split<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool) {
     let part = simt.global_index() / u64::from(WARP);
     let begin = part * u64::from(args.part);
     if begin >= args.children {
@@ -118,8 +120,8 @@ unsafe fn divide<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool
             let next = if end < len { Some(following) } else { after };
             Quantiser::halves(from, covered(from, to, next))
         };
-        let before = quantiser.place(simt.shuffle_up(FULL_MASK, last, 1));
-        let tells = lane <= start || lane >= end || before < quantiser.place(first);
+        let before = quantiser.quantise(simt.shuffle_up(FULL_MASK, last, 1));
+        let tells = lane <= start || lane >= end || before < quantiser.quantise(first);
         let is_told = simt.all(FULL_MASK, tells) && own > exact && args.part == HALVES_CHILDREN;
         let quantiser = if is_told { quantiser } else { Quantiser::EXACT };
         if !is_told {
@@ -177,7 +179,7 @@ kernel_args! {
         pub gap: K,
         /// Formats that were noted: `[2]`.
         pub formats: Global<u32>,
-        /// Out: `[TOP_BUCKETS]`.
+        /// Out: `[TABLE_ENTRIES]`.
         pub table: GlobalMut<u32>,
         /// Out: `[count]`, the prefixes of the first keys.
         pub prefixes: GlobalMut<u32>,
@@ -224,7 +226,7 @@ impl<K: KeyWord> Kernel for Table<K> {
         unsafe {
             let key = |node: u64| simt.load(args.firsts, node, Hint::ReadOnly);
             let (origin, last) = (key(0), key(u64::from(args.count) - 1));
-            let (prefixes, bucket_shift) = Prefixes::new(origin, last, args.split, args.gap);
+            let (prefixes, table_shift) = Prefixes::new(origin, last, args.split, args.gap);
             let prefix_of = |node: u64| prefixes.of(key(node));
             if index == 0 {
                 let format = |at: u64| u64::from(simt.load(args.formats, at, Hint::Default));
@@ -238,7 +240,7 @@ impl<K: KeyWord> Kernel for Table<K> {
             if index < u64::from(args.count) {
                 simt.store(args.prefixes, index, prefix_of(index), Hint::Default);
             }
-            if index < u64::from(TOP_BUCKETS) {
+            if index < u64::from(TABLE_ENTRIES) {
                 // The last node whose prefix is not above.
                 let upto = |prefix: u64| {
                     let (mut base, mut left) = (0, args.count);
@@ -249,8 +251,8 @@ impl<K: KeyWord> Kernel for Table<K> {
                     }
                     base
                 };
-                let start = index << bucket_shift;
-                let bounds = upto(start) | upto(start + ((1 << bucket_shift) - 1)) << 16;
+                let start = index << table_shift;
+                let bounds = upto(start) | upto(start + ((1 << table_shift) - 1)) << 16;
                 simt.store(args.table, index, bounds, Hint::Default);
             }
         }

@@ -11,7 +11,7 @@ pub(crate) struct Walk {
     /// A node of the lowest level.
     pub(crate) node: u32,
     /// One of its buckets, or the one after the last.
-    pub(crate) line: u32,
+    pub(crate) bucket: u32,
     /// The bucket after its last.
     pub(crate) end: u32,
 }
@@ -21,7 +21,7 @@ impl Walk {
     #[inline(always)]
     pub(crate) fn of_lane<S: Simt>(self, simt: S, lane: u32) -> Self {
         let of = |word| simt.shuffle(FULL_MASK, word, lane);
-        Self { node: of(self.node), line: of(self.line), end: of(self.end) }
+        Self { node: of(self.node), bucket: of(self.bucket), end: of(self.end) }
     }
 }
 
@@ -31,15 +31,15 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node.
     #[inline(always)]
-    pub(crate) unsafe fn end_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
+    pub(crate) unsafe fn end_bucket<S: Simt>(&self, simt: S, number: u32) -> u32 {
         // SAFETY: a node. Updates change where buckets end, so this is no read-only load.
         unsafe { simt.load(self.ends, u64::from(number), Hint::Default) }
     }
 
     /// No buckets.
     #[inline(always)]
-    pub(crate) fn no_lines(&self) -> Walk {
-        Walk { node: self.leaf_nodes, line: 0, end: 0 }
+    pub(crate) fn no_buckets(&self) -> Walk {
+        Walk { node: self.leaf_nodes, bucket: 0, end: 0 }
     }
 
     /// Per thread. From a bucket of a node of the lowest level on.
@@ -47,9 +47,9 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node.
     #[inline(always)]
-    pub(crate) unsafe fn walk<S: Simt>(&self, simt: S, node: u32, line: u32) -> Walk {
+    pub(crate) unsafe fn walk<S: Simt>(&self, simt: S, node: u32, bucket: u32) -> Walk {
         // SAFETY: the caller's.
-        Walk { node, line, end: unsafe { self.end_line(simt, node) } }
+        Walk { node, bucket, end: unsafe { self.end_bucket(simt, node) } }
     }
 
     /// Per thread. The buckets of the next node; none after the last.
@@ -60,10 +60,10 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn next_node<S: Simt>(&self, simt: S, walk: Walk) -> Walk {
         let node = walk.node + 1;
         if node >= self.leaf_nodes {
-            return self.no_lines();
+            return self.no_buckets();
         }
         // SAFETY: a node.
-        unsafe { self.walk(simt, node, self.first_line(simt, node)) }
+        unsafe { self.walk(simt, node, self.first_bucket(simt, node)) }
     }
 
     /// Warp collective (all lanes). The buckets from the bucket of each lane's word on. The word may be absent.

@@ -7,7 +7,7 @@
 use super::View;
 use super::node::Count;
 use core::hint::select_unpredictable;
-use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, record_words};
+use lanetree_kernels_lane_tree::layout::{TABLE_ENTRIES, record_words};
 use lanetree_layout::{KeyWord, Value};
 #[cfg(target_arch = "x86_64")]
 use lanetree_runtime::{Avx2, Avx512};
@@ -27,17 +27,17 @@ pub(super) trait Finish<W: KeyWord, V>: Copy {
     const ORDERED: bool;
 
     /// To be inlined: `#[inline(always)]`. The query's word; its bucket.
-    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out;
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, position: Position) -> Self::Out;
 }
 
 /// The bucket of a word.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// The node of the lowest level.
     pub(crate) node: u32,
     /// Its buckets before.
     pub(crate) within: u32,
-    pub(crate) line: u32,
+    pub(crate) bucket: u32,
 }
 
 /// Writes the words of the queries from a number on. Past the last query they may be any.
@@ -61,13 +61,13 @@ pub(super) struct Batch<'a, W: KeyWord, V, F: Finish<W, V>> {
 struct Group<B> {
     words: [B; GROUP],
     /// At first only the node is known, and of any level.
-    places: [Place; GROUP],
+    positions: [Position; GROUP],
 }
 
 impl<W: KeyWord, V: Value, F: Finish<W, V>> Batch<'_, W, V, F> {
     #[inline(always)]
     fn run<S: Count>(mut self, simd: S) {
-        let mut groups = [Group { words: [W::MIN; GROUP], places: [Place::default(); GROUP] }; UNDER_WAY];
+        let mut groups = [Group { words: [W::MIN; GROUP], positions: [Position::default(); GROUP] }; UNDER_WAY];
         let count = self.count.div_ceil(GROUP);
         // Each step brings every group that is under way one stage further, the last stage first.
         for step in 0..count + UNDER_WAY - 1 {
@@ -76,7 +76,7 @@ impl<W: KeyWord, V: Value, F: Finish<W, V>> Batch<'_, W, V, F> {
                 self.finish(simd, group, &groups[group % UNDER_WAY]);
             }
             if let Some(group) = at(1) {
-                self.view.find_lines::<S, F>(simd, &mut groups[group % UNDER_WAY]);
+                self.view.find_buckets::<S, F>(simd, &mut groups[group % UNDER_WAY]);
             }
             if let Some(group) = at(0) {
                 self.start(simd, group, &mut groups[group % UNDER_WAY]);
@@ -95,8 +95,8 @@ impl<W: KeyWord, V: Value, F: Finish<W, V>> Batch<'_, W, V, F> {
         let first = number * GROUP;
         let mut out = [F::Out::default(); GROUP];
         let out = &mut out[..GROUP.min(self.count - first)];
-        for ((out, &word), &place) in out.iter_mut().zip(&group.words).zip(&group.places) {
-            *out = self.finish.finish(simd, &self.view, word, place);
+        for ((out, &word), &position) in out.iter_mut().zip(&group.words).zip(&group.positions) {
+            *out = self.finish.finish(simd, &self.view, word, position);
         }
         (self.each)(first, out);
     }
@@ -118,8 +118,8 @@ impl<W: KeyWord, V: Value> View<'_, W, V> {
         let mut most = 0;
         for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
             let prefix = self.shape.prefixes.of(word);
-            let bucket = (prefix >> self.shape.bucket_shift).min(TOP_BUCKETS - 1);
-            let bounds = self.table[bucket as usize];
+            let entry = (prefix >> self.shape.table_shift).min(TABLE_ENTRIES - 1);
+            let bounds = self.table[entry as usize];
             // The first of them may have the word's prefix, and still be above the word.
             let low = select_unpredictable(self.top[(bounds & 0xffff) as usize] <= word, bounds & 0xffff, 0);
             (*number, *count) = (low, (bounds >> 16) + 1 - low);
@@ -191,8 +191,8 @@ impl<W: KeyWord, V: Value> View<'_, W, V> {
                 (*number, _) = simd.child(&self.nodes[*number as usize], word, first);
             }
         }
-        for (place, number) in group.places.iter_mut().zip(numbers) {
-            place.node = number;
+        for (position, number) in group.positions.iter_mut().zip(numbers) {
+            position.node = number;
             prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
             if F::ORDERED {
                 prefetch(self.records.as_ptr().wrapping_add(number as usize * record_words::<W, V>() as usize).cast());
@@ -202,11 +202,11 @@ impl<W: KeyWord, V: Value> View<'_, W, V> {
 
     /// The buckets.
     #[inline(always)]
-    fn find_lines<S: Count, F: Finish<W, V>>(&self, simd: S, group: &mut Group<W>) {
-        for (place, &word) in group.places.iter_mut().zip(&group.words) {
-            let first = F::ORDERED.then(|| self.record(place.node as usize).first);
-            (place.line, place.within) = simd.child(&self.nodes[place.node as usize], word, first);
-            prefetch(self.lines.as_ptr().wrapping_add(Self::place(place.line as usize)));
+    fn find_buckets<S: Count, F: Finish<W, V>>(&self, simd: S, group: &mut Group<W>) {
+        for (position, &word) in group.positions.iter_mut().zip(&group.words) {
+            let first = F::ORDERED.then(|| self.record(position.node as usize).first);
+            (position.bucket, position.within) = simd.child(&self.nodes[position.node as usize], word, first);
+            prefetch(self.buckets.as_ptr().wrapping_add(Self::position(position.bucket as usize)));
         }
     }
 }

@@ -3,7 +3,7 @@
 mod descent;
 mod node;
 
-pub(crate) use self::descent::{GROUP, Place};
+pub(crate) use self::descent::{GROUP, Position};
 
 use self::descent::{Batch, Each, Finish, Words};
 use self::node::Count;
@@ -15,8 +15,8 @@ use lanetree_frame::Result;
 use lanetree_frame::fixed::{self, SortedPairs};
 use lanetree_frame::room::with_room;
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, LINE_WORDS, MOST_SLOTS, Record, chunk_slots, has_keys_alone, has_values_beside, last_node, line_at,
-    line_slots, pairs_of, record_words, value_at,
+    BUCKET_WORDS, FIRST_CHILD, MOST_SLOTS, Record, bucket_at, bucket_slots, chunk_slots, has_keys_alone,
+    has_values_beside, last_node, pairs_of, record_words, value_at,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Line, Simd};
@@ -25,7 +25,7 @@ use lanetree_runtime::{Line, Simd};
 pub struct View<'a, W: KeyWord, V> {
     shape: Shape<W>,
     simd: Simd,
-    lines: &'a [Line],
+    buckets: &'a [Line],
     nodes: &'a [Line],
     records: &'a [u64],
     rank_steps: &'a [u64],
@@ -54,7 +54,7 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         Some(Self {
             shape: parts.shape,
             simd,
-            lines: in_lines(parts.lines.as_slice()?),
+            buckets: in_lines(parts.buckets.as_slice()?),
             nodes: in_lines(parts.nodes.as_slice()?),
             records: parts.records.as_slice()?,
             rank_steps: &parts.rank_steps,
@@ -102,7 +102,7 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     }
 
     /// The buckets of a node of the lowest level.
-    pub(crate) fn lines_of(&self, number: usize) -> Range<usize> {
+    pub(crate) fn buckets_of(&self, number: usize) -> Range<usize> {
         let first = self.node_words(number)[FIRST_CHILD as usize];
         first as usize..self.ends[number] as usize
     }
@@ -110,15 +110,15 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     /// The last key of a node of the lowest level.
     pub(crate) fn last_key(&self, number: usize) -> W {
         // The last slot has the last pair, whether or not it is free.
-        self.pair(self.ends[number] as usize - 1, line_slots::<W, V>() as usize - 1).0
+        self.pair(self.ends[number] as usize - 1, bucket_slots::<W, V>() as usize - 1).0
     }
 
     /// The pairs in a bucket's slots.
-    pub(crate) fn slots(&self, line: usize) -> ([W; MOST_SLOTS], [V; MOST_SLOTS]) {
+    pub(crate) fn slots(&self, bucket: usize) -> ([W; MOST_SLOTS], [V; MOST_SLOTS]) {
         slots_of(
-            line as u32,
-            |at| bytemuck::cast_slice::<_, u64>(self.lines)[at],
-            |at| bytemuck::cast_slice::<_, V>(self.lines)[at],
+            bucket as u32,
+            |at| bytemuck::cast_slice::<_, u64>(self.buckets)[at],
+            |at| bytemuck::cast_slice::<_, V>(self.buckets)[at],
         )
     }
 
@@ -126,10 +126,10 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     pub(crate) fn pairs_of(&self, number: usize) -> Result<SortedPairs<W, V>> {
         let (record, len) = (self.record(number), self.len_of(number));
         let mut pairs = SortedPairs { keys: with_room(len)?, values: with_room(len)? };
-        for (within, line) in self.lines_of(number).enumerate() {
+        for (within, bucket) in self.buckets_of(number).enumerate() {
             // Buckets that are free come last.
             if pairs.keys.len() < len {
-                let (own, (keys, values)) = (record.len(within as u32) as usize, self.slots(line));
+                let (own, (keys, values)) = (record.len(within as u32) as usize, self.slots(bucket));
                 pairs.keys.extend_from_slice(&keys[..own]);
                 pairs.values.extend_from_slice(&values[..own]);
             }
@@ -137,25 +137,25 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         Ok(pairs)
     }
 
-    /// The place of a bucket among [`View::lines`].
+    /// The position of a bucket among [`View::buckets`].
     #[inline(always)]
-    fn place(line: usize) -> usize {
-        (line_at::<W, V>(line as u32) / u64::from(LINE_WORDS)) as usize
+    fn position(bucket: usize) -> usize {
+        (bucket_at::<W, V>(bucket as u32) / u64::from(BUCKET_WORDS)) as usize
     }
 
     /// The pair in a slot.
-    fn pair(&self, line: usize, slot: usize) -> (W, V) {
+    fn pair(&self, bucket: usize, slot: usize) -> (W, V) {
         let slots = chunk_slots::<W, V>() as usize;
-        let (words, at) = (self.lines[Self::place(line)].array::<u64, 8>(), slot / slots * 2);
+        let (words, at) = (self.buckets[Self::position(bucket)].array::<u64, 8>(), slot / slots * 2);
         let (key, value) = pairs_of([words[at], words[at + 1]])[slot % slots];
-        (key, if has_values_beside::<W, V>() { self.value_beside(line, slot) } else { value })
+        (key, if has_values_beside::<W, V>() { self.value_beside(bucket, slot) } else { value })
     }
 
     /// The value of a slot, if buckets have keys alone.
     #[inline(always)]
-    fn value_beside(&self, line: usize, slot: usize) -> V {
-        let all: &[V] = bytemuck::cast_slice(self.lines);
-        all[value_at::<W, V>(line as u32, slot as u32) as usize]
+    fn value_beside(&self, bucket: usize, slot: usize) -> V {
+        let all: &[V] = bytemuck::cast_slice(self.buckets);
+        all[value_at::<W, V>(bucket as u32, slot as u32) as usize]
     }
 
     /// Calls `each` with what [`Batch`] says.
@@ -164,8 +164,8 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     }
 
     /// Calls `each` with the ranks of queries: after the keys below them or, with `upper`, not above them.
-    fn positions(&self, count: usize, words: &Words<'_, W>, upper: bool, each: &mut Each<'_, u64>) {
-        self.simd.run(Batch { view: *self, count, words, finish: Positions { upper }, each });
+    fn ranks(&self, count: usize, words: &Words<'_, W>, upper: bool, each: &mut Each<'_, u64>) {
+        self.simd.run(Batch { view: *self, count, words, finish: Ranks { upper }, each });
     }
 
     /// Calls `each` with the last pairs at or below queries, or the first ones at or above them.
@@ -175,35 +175,40 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
 
     /// Calls `each` with the buckets of queries, which are at or before them. Look-ups do not ask how far a key is from others: what is
     /// absent may be looked for elsewhere, which is the bucket without `ORDERED`.
-    pub(crate) fn places<const ORDERED: bool>(&self, count: usize, words: &Words<'_, W>, each: &mut Each<'_, Place>) {
-        self.simd.run(Batch { view: *self, count, words, finish: Places::<ORDERED>, each });
+    pub(crate) fn positions<const ORDERED: bool>(
+        &self,
+        count: usize,
+        words: &Words<'_, W>,
+        each: &mut Each<'_, Position>,
+    ) {
+        self.simd.run(Batch { view: *self, count, words, finish: Positions::<ORDERED>, each });
     }
 
     /// The last pair before a bucket, or the first one after it.
-    fn next_to(&self, Place { node, line, .. }: Place, before: bool) -> Option<(W, V)> {
-        let (node, line, last_slot) = (node as usize, line as usize, line_slots::<W, V>() as usize - 1);
-        let own = self.lines_of(node);
+    fn next_to(&self, Position { node, bucket, .. }: Position, before: bool) -> Option<(W, V)> {
+        let (node, bucket, last_slot) = (node as usize, bucket as usize, bucket_slots::<W, V>() as usize - 1);
+        let own = self.buckets_of(node);
         if before {
             // The last slot of a bucket has its last pair, whether or not it is free.
-            let line = if line > own.start { line - 1 } else { self.ends[node.checked_sub(1)?] as usize - 1 };
-            return Some(self.pair(line, last_slot));
+            let bucket = if bucket > own.start { bucket - 1 } else { self.ends[node.checked_sub(1)?] as usize - 1 };
+            return Some(self.pair(bucket, last_slot));
         }
-        let last = self.pair(line, last_slot).0;
+        let last = self.pair(bucket, last_slot).0;
         // Buckets that are free repeat the pair before.
-        let after = (line + 1..own.end).map(|line| self.pair(line, 0)).find(|pair| pair.0 > last);
-        after.or_else(|| (node + 1 < self.ends.len()).then(|| self.pair(self.lines_of(node + 1).start, 0)))
+        let after = (bucket + 1..own.end).map(|bucket| self.pair(bucket, 0)).find(|pair| pair.0 > last);
+        after.or_else(|| (node + 1 < self.ends.len()).then(|| self.pair(self.buckets_of(node + 1).start, 0)))
     }
 
     /// The node, the bucket and the slot of the pair of a rank.
     fn at_rank(&self, rank: u64) -> (usize, usize, usize) {
         let node = last_node(self.shape.leaf_nodes, |number| self.rank(number as usize) <= rank) as usize;
-        let (record, mut line) = (self.record(node), 0);
+        let (record, mut bucket) = (self.record(node), 0);
         let mut left = (rank - self.rank(node)) as u32;
-        while left >= record.len(line) {
-            left -= record.len(line);
-            line += 1;
+        while left >= record.len(bucket) {
+            left -= record.len(bucket);
+            bucket += 1;
         }
-        (node, self.lines_of(node).start + line as usize, left as usize)
+        (node, self.buckets_of(node).start + bucket as usize, left as usize)
     }
 
     /// Copies the pairs from a rank on, with keys that a function makes of their words.
@@ -211,21 +216,21 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         if keys.is_empty() {
             return;
         }
-        let slots = line_slots::<W, V>() as usize;
-        let (mut node, mut line, mut slot) = self.at_rank(rank);
+        let slots = bucket_slots::<W, V>() as usize;
+        let (mut node, mut bucket, mut slot) = self.at_rank(rank);
         let mut end = self.ends[node] as usize;
         let mut before = None;
         for (key, value) in keys.iter_mut().zip(values) {
             // Free slots and buckets repeat the pair before.
             let pair = loop {
                 if slot == slots {
-                    (line, slot) = (line + 1, 0);
-                    if line == end {
+                    (bucket, slot) = (bucket + 1, 0);
+                    if bucket == end {
                         node += 1;
-                        Range { start: line, end } = self.lines_of(node);
+                        Range { start: bucket, end } = self.buckets_of(node);
                     }
                 }
-                let pair = self.pair(line, slot);
+                let pair = self.pair(bucket, slot);
                 slot += 1;
                 if before.is_none_or(|before| pair.0 > before) {
                     break pair;
@@ -249,24 +254,24 @@ impl<W: KeyWord, V: Value> Finish<W, V> for Values {
     const ORDERED: bool = false;
 
     #[inline(always)]
-    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
-        let line = &view.lines[View::<W, V>::place(place.line as usize)];
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, position: Position) -> Self::Out {
+        let bucket = &view.buckets[View::<W, V>::position(position.bucket as usize)];
         if !V::IS_SOME {
-            return (simd.equal(line.words(), word) != 0).then(V::default);
+            return (simd.equal(bucket.words(), word) != 0).then(V::default);
         }
         if has_values_beside::<W, V>() {
-            let equal = simd.equal(line.words(), word);
-            let value = || view.value_beside(place.line as usize, equal.trailing_zeros() as usize);
+            let equal = simd.equal(bucket.words(), word);
+            let value = || view.value_beside(position.bucket as usize, equal.trailing_zeros() as usize);
             return (equal != 0).then(value);
         }
         // The value is the word after the key. Past the last one of an absent key, it is none's.
         let of_word = |word: u64| V::of(KeyWord::truncate(word));
         let (equal, value) = if chunk_slots::<W, V>() == 2 {
-            let equal = simd.equal(line.words(), word.low()) & KEYS;
-            (equal, of_word(line.array::<u32, 16>()[(equal.trailing_zeros() as usize + 1) % 16].into()))
+            let equal = simd.equal(bucket.words(), word.low()) & KEYS;
+            (equal, of_word(bucket.array::<u32, 16>()[(equal.trailing_zeros() as usize + 1) % 16].into()))
         } else {
-            let equal = simd.equal(line.words(), word.parts()[0]) & KEYS;
-            (equal, of_word(line.array::<u64, 8>()[(equal.trailing_zeros() as usize + 1) % 8]))
+            let equal = simd.equal(bucket.words(), word.parts()[0]) & KEYS;
+            (equal, of_word(bucket.array::<u64, 8>()[(equal.trailing_zeros() as usize + 1) % 8]))
         };
         (equal != 0).then_some(value)
     }
@@ -274,51 +279,51 @@ impl<W: KeyWord, V: Value> Finish<W, V> for Values {
 
 /// Which slots of a bucket have keys below a word or, with `upper`, not above it. Free slots repeat the last pair.
 #[inline(always)]
-fn slots_before<W: KeyWord, V: Value>(simd: impl Count, line: &Line, word: W, upper: bool) -> u32 {
+fn slots_before<W: KeyWord, V: Value>(simd: impl Count, bucket: &Line, word: W, upper: bool) -> u32 {
     let low = word.parts()[0];
     // Of words as wide as half a pair, or as a key alone.
     let before = match (chunk_slots::<W, V>(), upper) {
-        _ if has_keys_alone::<W, V>() && upper => simd.upto(line.words(), word),
-        _ if has_keys_alone::<W, V>() => simd.below(line.words(), word),
-        (2, false) => simd.below(line.words(), word.low()) & KEYS,
-        (2, true) => simd.upto(line.words(), word.low()) & KEYS,
-        (_, false) => simd.below(line.words(), low) & KEYS,
-        (_, true) => simd.upto(line.words(), low) & KEYS,
+        _ if has_keys_alone::<W, V>() && upper => simd.upto(bucket.words(), word),
+        _ if has_keys_alone::<W, V>() => simd.below(bucket.words(), word),
+        (2, false) => simd.below(bucket.words(), word.low()) & KEYS,
+        (2, true) => simd.upto(bucket.words(), word.low()) & KEYS,
+        (_, false) => simd.below(bucket.words(), low) & KEYS,
+        (_, true) => simd.upto(bucket.words(), low) & KEYS,
     };
     before.count_ones()
 }
 
 /// Finds the ranks of words.
 #[derive(Clone, Copy)]
-struct Positions {
+struct Ranks {
     upper: bool,
 }
 
-impl<W: KeyWord, V: Value> Finish<W, V> for Positions {
+impl<W: KeyWord, V: Value> Finish<W, V> for Ranks {
     type Out = u64;
     const ORDERED: bool = true;
 
     #[inline(always)]
-    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
-        let line = &view.lines[View::<W, V>::place(place.line as usize)];
-        let record = view.record(place.node as usize);
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, position: Position) -> Self::Out {
+        let bucket = &view.buckets[View::<W, V>::position(position.bucket as usize)];
+        let record = view.record(position.node as usize);
         // Free slots count no more than the last pair.
-        let before = slots_before::<W, V>(simd, line, word, self.upper).min(record.len(place.within));
-        view.rank(place.node as usize) + u64::from(record.before::<V>(place.within) + before)
+        let before = slots_before::<W, V>(simd, bucket, word, self.upper).min(record.len(position.within));
+        view.rank(position.node as usize) + u64::from(record.before::<V>(position.within) + before)
     }
 }
 
 /// Finds the buckets of words.
 #[derive(Clone, Copy)]
-struct Places<const ORDERED: bool>;
+struct Positions<const ORDERED: bool>;
 
-impl<W: KeyWord, V: Value, const IS_ORDERED: bool> Finish<W, V> for Places<IS_ORDERED> {
-    type Out = Place;
+impl<W: KeyWord, V: Value, const IS_ORDERED: bool> Finish<W, V> for Positions<IS_ORDERED> {
+    type Out = Position;
     const ORDERED: bool = IS_ORDERED;
 
     #[inline(always)]
-    fn finish<S: Count>(self, _: S, _: &View<'_, W, V>, _: W, place: Place) -> Self::Out {
-        place
+    fn finish<S: Count>(self, _: S, _: &View<'_, W, V>, _: W, position: Position) -> Self::Out {
+        position
     }
 }
 
@@ -333,14 +338,14 @@ impl<W: KeyWord, V: Value> Finish<W, V> for Neighbors {
     const ORDERED: bool = true;
 
     #[inline(always)]
-    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
-        let line = place.line as usize;
-        let before = slots_before::<W, V>(simd, &view.lines[View::<W, V>::place(line)], word, self.predecessor);
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, position: Position) -> Self::Out {
+        let bucket = position.bucket as usize;
+        let before = slots_before::<W, V>(simd, &view.buckets[View::<W, V>::position(bucket)], word, self.predecessor);
         // Nearly always the pair is in the bucket.
         match self.predecessor {
-            true if before > 0 => Some(view.pair(line, before as usize - 1)),
-            false if before < line_slots::<W, V>() => Some(view.pair(line, before as usize)),
-            _ => view.next_to(place, self.predecessor),
+            true if before > 0 => Some(view.pair(bucket, before as usize - 1)),
+            false if before < bucket_slots::<W, V>() => Some(view.pair(bucket, before as usize)),
+            _ => view.next_to(position, self.predecessor),
         }
     }
 }
@@ -370,7 +375,7 @@ impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K::Bits, V> {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, 0));
         }
-        self.positions(queries.len(), &encoded(queries), upper, &mut |first, ranks| {
+        self.ranks(queries.len(), &encoded(queries), upper, &mut |first, ranks| {
             ranks.iter().enumerate().for_each(|(i, &rank)| each(first + i, rank));
         });
     }

@@ -15,7 +15,7 @@ pub(super) trait Count: Compare {
     /// The cells with a child that are not after a cell.
     #[inline(always)]
     fn in_bitmap(self, node: &Line, cell: u32) -> u32 {
-        /// From each of its first places on, whole words that are counted, then none.
+        /// From each of its first positions on, whole words that are counted, then none.
         const WHOLE: [u64; 2 * WORDS] = {
             let mut masks = [0; 2 * WORDS];
             let mut word = 0;
@@ -37,7 +37,7 @@ pub(super) trait Count: Compare {
     }
 
     /// The separators that are not above a quantised key.
-    fn in_halves(self, node: &Line, place: u32) -> u32;
+    fn in_halves(self, node: &Line, quantised: u32) -> u32;
 
     /// The separators below a word.
     #[inline(always)]
@@ -51,10 +51,10 @@ pub(super) trait Count: Compare {
     fn child<K: KeyWord>(self, node: &Line, word: K, first: Option<K>) -> (u32, u32) {
         let words = node.array::<u32, 16>();
         let quantiser = Quantiser(words[QUANTISER as usize]);
-        let place = |of_own: u32| first.map_or(of_own, |first| quantiser.place_of_any(word, first));
+        let quantised = |of_own: u32| first.map_or(of_own, |first| quantiser.quantise_any(word, first));
         let begun = match quantiser.format() {
-            Format::Bitmap => self.in_bitmap(node, place(quantiser.cell(word))),
-            Format::Halves => self.in_halves(node, place(quantiser.half(word))),
+            Format::Bitmap => self.in_bitmap(node, quantised(quantiser.cell(word))),
+            Format::Halves => self.in_halves(node, quantised(quantiser.half(word))),
             Format::Exact => self.in_exact(node, word),
         };
         (words[FIRST_CHILD as usize] + begun, begun)
@@ -63,11 +63,11 @@ pub(super) trait Count: Compare {
 
 impl Count for Portable {
     #[inline(always)]
-    fn in_halves(self, node: &Line, place: u32) -> u32 {
+    fn in_halves(self, node: &Line, quantised: u32) -> u32 {
         let mut words = *node.array::<u32, 16>();
         // The last two words are not separators.
         words[SEPARATORS as usize..].fill(UNUSED_HALF | UNUSED_HALF << 16);
-        words.as_chunks::<4>().0.iter().map(|&four| begun_in_halves(four, place)).sum()
+        words.as_chunks::<4>().0.iter().map(|&four| begun_in_halves(four, quantised)).sum()
     }
 }
 
@@ -82,13 +82,13 @@ mod x86 {
 
     impl Count for Avx2 {
         #[inline(always)]
-        fn in_halves(self, node: &Line, place: u32) -> u32 {
+        fn in_halves(self, node: &Line, quantised: u32) -> u32 {
             // SAFETY: both halves of an aligned bucket; `self` proves that the CPU has the instructions.
             unsafe {
                 let at = node.as_ptr().cast::<__m256i>();
-                let place = _mm256_set1_epi16(place as i16);
+                let quantised = _mm256_set1_epi16(quantised as i16);
                 // Separators have 15 bits.
-                let above = |at| _mm256_cmpgt_epi16(_mm256_load_si256(at), place);
+                let above = |at| _mm256_cmpgt_epi16(_mm256_load_si256(at), quantised);
                 // Packed by 16 bytes: the halves of 0 to 7, 16 to 23, 8 to 15, 24 to 31.
                 let above = _mm256_movemask_epi8(_mm256_packs_epi16(above(at), above(at.add(1)))) as u32;
                 (!above & 0x0fff_ffff).count_ones()
@@ -98,10 +98,10 @@ mod x86 {
 
     impl Count for Avx512 {
         #[inline(always)]
-        fn in_halves(self, node: &Line, place: u32) -> u32 {
+        fn in_halves(self, node: &Line, quantised: u32) -> u32 {
             // SAFETY: an aligned bucket; `self` proves that the CPU has the instructions.
             let begun = unsafe {
-                _mm512_cmple_epu16_mask(_mm512_load_si512(node.as_ptr().cast()), _mm512_set1_epi16(place as i16))
+                _mm512_cmple_epu16_mask(_mm512_load_si512(node.as_ptr().cast()), _mm512_set1_epi16(quantised as i16))
             };
             (begun & HALVES).count_ones()
         }
@@ -119,8 +119,8 @@ mod tests {
     impl<K: KeyWord> Counts<'_, K> {
         #[inline(always)]
         fn all(self, simd: impl Count) -> [u32; 3] {
-            let Self([node, halves], place, word) = self;
-            [simd.in_bitmap(node, place % CELLS), simd.in_halves(halves, place), simd.in_exact(node, word)]
+            let Self([node, halves], quantised, word) = self;
+            [simd.in_bitmap(node, quantised % CELLS), simd.in_halves(halves, quantised), simd.in_exact(node, word)]
         }
     }
 
@@ -156,16 +156,17 @@ mod tests {
             let used = SEPARATORS as usize;
             let cells = |cell: u32| node.words::<u32>()[(cell / 32) as usize] >> (cell % 32) & 1;
             let keys = &node.words::<K>()[..used * 4 / K::BYTES];
-            for (i, place) in (0..CELLS).chain((0..UNUSED_HALF).step_by(7)).enumerate() {
+            for (i, quantised) in (0..CELLS).chain((0..UNUSED_HALF).step_by(7)).enumerate() {
                 let word = keys[i % keys.len()].wrapping_add(K::truncate(i as u64 % 3)).wrapping_add(K::MAX);
                 let expected = [
-                    (0..=place % CELLS).map(cells).sum(),
-                    halves.words::<u16>()[..2 * used].iter().filter(|&&half| u32::from(half) <= place).count() as u32,
+                    (0..=quantised % CELLS).map(cells).sum(),
+                    halves.words::<u16>()[..2 * used].iter().filter(|&&half| u32::from(half) <= quantised).count()
+                        as u32,
                     keys.iter().filter(|&&key| key < word).count() as u32,
                 ];
                 for simd in Simd::ALL {
-                    let counts = simd.run(Counts([&node, &halves], place, word));
-                    assert_eq!(counts, expected, "{simd:?}: {place}, {word} in {node:?}");
+                    let counts = simd.run(Counts([&node, &halves], quantised, word));
+                    assert_eq!(counts, expected, "{simd:?}: {quantised}, {word} in {node:?}");
                 }
             }
         }

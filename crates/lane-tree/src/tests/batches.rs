@@ -8,7 +8,7 @@ use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
 use lanetree_frame::{
     Batch, Buffer, Bytes16, Device, Error, KeyRange, Op, Stream, UpdatePath, UpdateReport, apply_to_map,
 };
-use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, line_slots, record_words};
+use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, bucket_slots, record_words};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Failure, Pool};
 use std::collections::BTreeMap;
@@ -135,7 +135,7 @@ pub(super) fn rebuilds_of<K: AnyKey, V: Value>(key: impl Fn(u64) -> K::Bits) {
     };
     for (fill, table) in [(0.7, 16384), (1.0, 5)] {
         // Of about forty nodes.
-        let node = (if line_slots::<K::Bits, V>() == 4 { 208.0 } else { 400.0 }) * fill;
+        let node = (if bucket_slots::<K::Bits, V>() == 4 { 208.0 } else { 400.0 }) * fill;
         let count = (40.0 * node) as usize;
         let mut keys: Vec<K> = (0..count).map(|_| K::decode(key(random()))).collect();
         keys.sort_unstable();
@@ -300,7 +300,7 @@ fn batches_go_below_all_keys_and_to_both_ends() {
 }
 
 #[test]
-fn lines_without_room_hand_pairs_to_those_beside() {
+fn buckets_without_room_hand_pairs_to_those_beside() {
     let device = Device::emulated();
     let keys: Vec<u64> = (1..4000).map(|i| i << 20).collect();
     let mut both = Pair::<u64, u64>::new(&device, &keys, 0.7, 16384);
@@ -335,13 +335,13 @@ fn uniform_batches_find_room() {
 
 impl<K: AnyKey, V: Word> Pair<K, V> {
     /// Where buckets are.
-    fn lines_at(&self) -> u64 {
+    fn buckets_at(&self) -> u64 {
         let stream = self.tree.device.stream().unwrap();
-        self.tree.parts.get().unwrap().lines.read_on(&stream).unwrap().as_ptr() as u64
+        self.tree.parts.get().unwrap().buckets.read_on(&stream).unwrap().as_ptr() as u64
     }
 
     /// The first bucket of each node of the lowest level.
-    fn first_lines(&self) -> Vec<u32> {
+    fn first_buckets(&self) -> Vec<u32> {
         let parts = self.tree.parts.get().unwrap();
         let nodes = parts.nodes.to_vec().unwrap();
         let words = nodes.chunks(NODE_WORDS as usize).take(parts.shape.leaf_nodes as usize);
@@ -393,21 +393,25 @@ fn between(keys: &[u64], count: u64) -> impl Iterator<Item = Op<u64, u32>> {
 }
 
 #[test]
-fn nodes_that_are_divided_get_new_lines() {
+fn nodes_that_are_split_get_new_buckets() {
     let mut both = of_some_nodes::<u32>(0.7);
     // As many again into each of some nodes, which have room for a third.
     let mut ops = Vec::new();
     for node in [0, 20, 63, 64] {
         ops.extend(between(&both.keys_of(node..node + 1), 1));
     }
-    let (lines, before) = (both.first_lines(), both.tree.stats());
+    let (buckets, before) = (both.first_buckets(), both.tree.stats());
     assert_eq!(both.apply(&ops, "as many again"), UpdatePath::Moved);
-    let (now, stats) = (both.first_lines(), both.tree.stats());
+    let (now, stats) = (both.first_buckets(), both.tree.stats());
     // All other nodes have the buckets that they had.
     let end = (before.buckets) as u32;
-    let kept = now.iter().filter(|&&line| line < end).copied();
+    let kept = now.iter().filter(|&&bucket| bucket < end).copied();
     assert!(
-        kept.eq(lines.iter().enumerate().filter(|(node, _)| ![0, 20, 63, 64].contains(node)).map(|(_, &line)| line))
+        kept.eq(buckets
+            .iter()
+            .enumerate()
+            .filter(|(node, _)| ![0, 20, 63, 64].contains(node))
+            .map(|(_, &bucket)| bucket))
     );
     assert!(stats.leaf_nodes >= before.leaf_nodes && stats.buckets > before.buckets, "{stats:?}");
     assert!((4 * 32..4 * 65).contains(&both.unused()), "{}", both.unused());
@@ -425,15 +429,15 @@ fn few_more(both: &Pair<u64, u32>) -> Vec<Op<u64, u32>> {
 }
 
 #[test]
-fn a_node_with_too_few_lines_gets_more_of_them() {
+fn a_node_with_too_few_buckets_gets_more_of_them() {
     let mut both = of_some_nodes::<u32>(1.0);
-    let (nodes, lines) = (both.tree.stats().leaf_nodes, both.first_lines());
+    let (nodes, buckets) = (both.tree.stats().leaf_nodes, both.first_buckets());
     let ops = few_more(&both);
     assert_eq!(both.apply(&ops, "a few more"), UpdatePath::InPlace);
     assert_eq!(both.tree.stats().leaf_nodes, nodes);
-    let others = both.first_lines().into_iter().zip(&lines).filter(|(now, before)| now != *before).count();
-    assert_eq!((others, both.unused()), (1, lines[2] - lines[1]));
-    assert!(both.first_lines()[1] >= lines[nodes as usize - 1]);
+    let others = both.first_buckets().into_iter().zip(&buckets).filter(|(now, before)| now != *before).count();
+    assert_eq!((others, both.unused()), (1, buckets[2] - buckets[1]));
+    assert!(both.first_buckets()[1] >= buckets[nodes as usize - 1]);
 }
 
 #[test]
@@ -444,22 +448,22 @@ fn buckets_move_seldom_and_a_tree_with_many_unused_ones_is_rebuilt() {
         // A third of the keys between the keys of two nodes.
         let node = batch * 37 % 140;
         let ops: Vec<_> = between(&both.keys_of(node..node + 2), 2).collect();
-        let at = both.lines_at();
+        let at = both.buckets_at();
         let what = format!("batch {batch}");
         paths.push(both.change(&ops, &what));
         if batch % 10 == 9 {
             both.compare(batch as usize, &what);
         }
-        moves += u32::from(both.lines_at() != at);
+        moves += u32::from(both.buckets_at() != at);
         let shape = both.tree.parts.get().unwrap().shape;
-        assert!(shape.unused * 4 < shape.lines, "{shape:?}");
+        assert!(shape.unused * 4 < shape.buckets, "{shape:?}");
     }
     let rebuilt = paths.iter().filter(|&&path| path == UpdatePath::Rebuilt).count();
     assert!((1..8).contains(&rebuilt) && moves < 20, "{moves} moves, {paths:?}");
 }
 
 #[test]
-fn nodes_without_pairs_leave_their_lines() {
+fn nodes_without_pairs_leave_their_buckets() {
     let mut both = of_some_nodes::<u32>(0.7);
     let removals = |keys: Vec<u64>| keys.into_iter().map(Op::Remove).collect::<Vec<_>>();
     // The first, one in the middle, several in a row, and the last.
@@ -501,7 +505,7 @@ fn a_full_tree_is_rebuilt_once_and_has_room_then() {
 }
 
 #[test]
-fn appended_keys_take_lines_at_the_end() {
+fn appended_keys_take_buckets_at_the_end() {
     let mut both = of_some_nodes::<u32>(0.7);
     let last = *both.map.keys().next_back().unwrap();
     let step = (u64::MAX - last) / 4000;
@@ -513,9 +517,9 @@ fn appended_keys_take_lines_at_the_end() {
                 Op::Insert(next, i)
             })
             .collect();
-        let at = both.lines_at();
+        let at = both.buckets_at();
         let path = both.apply(&ops, what);
-        (path, both.lines_at() != at)
+        (path, both.buckets_at() != at)
     };
     let moves: Vec<_> = (0..8).map(|batch| append(&mut both, 60 + batch, &format!("batch {batch}"))).collect();
     // The first one that needs buckets gets memory for an eighth more.
@@ -553,12 +557,12 @@ fn a_batch_that_empties_a_node_takes_place_or_does_not_whatever_fails() {
 }
 
 #[test]
-fn a_batch_that_moves_lines_takes_place_or_does_not_whatever_fails() {
+fn a_batch_that_moves_buckets_takes_place_or_does_not_whatever_fails() {
     takes_place_or_does_not(0.7, UpdatePath::Moved, |both| between(&both.keys_of(1..2), 2).collect());
 }
 
 #[test]
-fn a_batch_that_gives_a_node_more_lines_takes_place_or_does_not_whatever_fails() {
+fn a_batch_that_gives_a_node_more_buckets_takes_place_or_does_not_whatever_fails() {
     takes_place_or_does_not(1.0, UpdatePath::InPlace, few_more);
 }
 

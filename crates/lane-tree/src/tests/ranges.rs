@@ -122,7 +122,7 @@ fn ranges_are_found_whatever_the_distribution() {
 }
 
 #[test]
-fn scans_and_successors_pass_lines_that_are_free() {
+fn scans_and_successors_pass_buckets_that_are_free() {
     let keys: Vec<u64> = (0..6000).map(|i| i << 40).collect();
     let values: Vec<u32> = (0..6000).collect();
     for device in [Device::emulated(), Device::host()] {

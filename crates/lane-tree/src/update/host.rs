@@ -1,15 +1,15 @@
 //! Batches of changes on the CPU, in place, after the rules of the device's kernels.
 //!
-//! A bucket that has room for its changes is changed alone. A node with another one is planned anew with its changes, by the code of
+//! A bucket that has room for its changes is changed alone. A node with another one is planned again with its changes, by the code of
 //! a build: in its own buckets, or in new ones after all others; if it needs more than a node has, or its keys are too close, as
 //! several nodes. Only then are the arrays of nodes and the levels above rebuilt. Everything is planned, and all memory is allocated,
 //! while the tree is only read.
 
-use super::new_lines::NewLines;
+use super::new_buckets::NewBuckets;
 use crate::LaneTree;
 use crate::build::{Planned, build, plan_nodes};
-use crate::native::{GROUP, Place, View};
-use crate::node::{Filling, Lines, Plan, put_len};
+use crate::native::{GROUP, Position, View};
+use crate::node::{Buckets, Filling, Plan, put_len};
 use crate::parts::{HostParts, Parts, RANK_BLOCK, Shape};
 use crate::tuning::TUNING;
 use crate::upper::Child;
@@ -21,7 +21,7 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, FORMAT_BITS, MOST_SLOTS, NODE_WORDS, Record, line_slots, record_words,
+    BITMAP_CHILDREN, FORMAT_BITS, MOST_SLOTS, NODE_WORDS, Record, bucket_slots, record_words,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
@@ -40,11 +40,11 @@ const NODE: usize = NODE_WORDS as usize;
 /// Where a change goes.
 #[derive(Clone, Copy, Default)]
 struct Target {
-    place: Place,
+    position: Position,
     /// Whether look-ups come to this node. They do not ask how far a key is from others.
     reaches_node: bool,
     /// Whether they come to this bucket.
-    reaches_line: bool,
+    reaches_bucket: bool,
 }
 
 /// A sorted batch, one change per key, whose changes have found their buckets.
@@ -64,18 +64,18 @@ struct Touched {
     is_unreached: bool,
 }
 
-/// A node that is written anew.
+/// A node that is rewritten.
 struct Rewritten<W, V> {
     pairs: SortedPairs<W, V>,
     /// The nodes that it becomes, with the buckets of each: one, or several, or none if no pair is left.
     nodes: Vec<(Planned, u32)>,
     /// Its buckets until now.
-    old_lines: Range<usize>,
+    old_buckets: Range<usize>,
     /// Whether it gets new ones.
     is_new: bool,
 }
 
-/// What is written at a place among the nodes.
+/// What is written at a position among the nodes.
 struct Work<'a, W, V> {
     at: usize,
     /// By how much, wrapping, the ranks of all nodes after it grow.
@@ -89,7 +89,7 @@ enum What<'a, W, V> {
     /// These changes, each in its bucket.
     Buckets(Range<usize>),
     /// A node with these of the pairs.
-    Node { pairs: &'a SortedPairs<W, V>, planned: &'a Planned, first_line: u32, lines: u32 },
+    Node { pairs: &'a SortedPairs<W, V>, planned: &'a Planned, first_bucket: u32, buckets: u32 },
 }
 
 /// Whether anything changes. A set's key that is there stays as it is.
@@ -109,13 +109,13 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
             let words = |first: usize, words: &mut [W; GROUP]| {
                 words.iter_mut().enumerate().for_each(|(i, word)| *word = changes[(first + i).min(last)].0);
             };
-            view.places::<true>(changes.len(), &words, &mut |first, places| {
-                targets[first..].iter_mut().zip(places).for_each(|(target, &place)| target.place = place);
+            view.positions::<true>(changes.len(), &words, &mut |first, positions| {
+                targets[first..].iter_mut().zip(positions).for_each(|(target, &position)| target.position = position);
             });
-            view.places::<false>(changes.len(), &words, &mut |first, places| {
-                for (target, place) in targets[first..].iter_mut().zip(places) {
-                    target.reaches_node = place.node == target.place.node;
-                    target.reaches_line = place.line == target.place.line;
+            view.positions::<false>(changes.len(), &words, &mut |first, positions| {
+                for (target, position) in targets[first..].iter_mut().zip(positions) {
+                    target.reaches_node = position.node == target.position.node;
+                    target.reaches_bucket = position.bucket == target.position.bucket;
                 }
             });
         });
@@ -124,7 +124,7 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
 
     /// The changes of each node, in order.
     fn touched(&self, view: &View<'_, W, V>) -> Result<Vec<Touched>> {
-        let node = |at: usize| self.targets[at].place.node;
+        let node = |at: usize| self.targets[at].position.node;
         let is_first = |&at: &usize| at == 0 || node(at - 1) != node(at);
         let firsts = (0..self.targets.len()).into_par_iter().with_min_len(TASK).filter_collect(is_first)?;
         let end = |index: usize| firsts.get(index + 1).copied().unwrap_or(self.targets.len());
@@ -134,15 +134,15 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
 
     /// The changes in a range that are of the same bucket as its first one.
     fn of_bucket(&self, changes: Range<usize>) -> Range<usize> {
-        let line = self.targets[changes.start].place.line;
-        let count = self.targets[changes.clone()].iter().take_while(|target| target.place.line == line).count();
+        let bucket = self.targets[changes.start].position.bucket;
+        let count = self.targets[changes.clone()].iter().take_while(|target| target.position.bucket == bucket).count();
         changes.start..changes.start + count
     }
 
     /// What the changes of a node do.
     fn of_node(&self, view: &View<'_, W, V>, changes: Range<usize>) -> Touched {
-        let node = self.targets[changes.start].place.node as usize;
-        let (record, len, end) = (view.record(node), view.len_of(node), view.lines_of(node).end);
+        let node = self.targets[changes.start].position.node as usize;
+        let (record, len, end) = (view.record(node), view.len_of(node), view.buckets_of(node).end);
         let mut touched = Touched {
             node,
             changes: changes.clone(),
@@ -153,9 +153,9 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
         let mut at = changes.start;
         while at < changes.end {
             let own = self.of_bucket(at..changes.end);
-            let Place { within, line, .. } = self.targets[at].place;
-            let (keys, of_line) = (view.slots(line as usize).0, record.len(within) as usize);
-            let report = walk(&keys[..of_line], &self.changes[own.clone()], |_, _| ());
+            let Position { within, bucket, .. } = self.targets[at].position;
+            let (keys, of_bucket) = (view.slots(bucket as usize).0, record.len(within) as usize);
+            let report = walk(&keys[..of_bucket], &self.changes[own.clone()], |_, _| ());
             // Look-ups come to all keys that are there. So what they do not come to is inserted, if it is put.
             let inserted = || {
                 let all = self.targets[own.clone()].iter().zip(&self.changes[own.clone()]);
@@ -164,12 +164,12 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
             };
             touched.is_unreached |= inserted().any(|(target, _)| !target.reaches_node);
             // A record has at most the node's first key. The node's last pair is repeated in buckets that are free.
-            let has_repeats = record.before::<V>(within) as usize + of_line == len && line as usize + 1 < end;
-            let new_len = (of_line as u64).wrapping_add(growth(&report));
+            let has_repeats = record.before::<V>(within) as usize + of_bucket == len && bucket as usize + 1 < end;
+            let new_len = (of_bucket as u64).wrapping_add(growth(&report));
             touched.fits &= !has_effect::<V>(&report)
-                || (1..=u64::from(line_slots::<W, V>())).contains(&new_len)
+                || (1..=u64::from(bucket_slots::<W, V>())).contains(&new_len)
                     && !has_repeats
-                    && inserted().all(|(target, key)| target.reaches_line && key >= record.first);
+                    && inserted().all(|(target, key)| target.reaches_bucket && key >= record.first);
             touched.report = touched.report.plus(&report);
             at = own.end;
         }
@@ -180,13 +180,13 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
     ///
     /// # Safety
     /// They have room. Nobody else accesses the node's buckets meanwhile.
-    unsafe fn write_buckets(&self, changes: Range<usize>, lines: &Lines<'_>, record: &mut Record<W>) {
+    unsafe fn write_buckets(&self, changes: Range<usize>, buckets: &Buckets<'_>, record: &mut Record<W>) {
         let mut at = changes.start;
         while at < changes.end {
             let own = self.of_bucket(at..changes.end);
-            let Place { within, line, .. } = self.targets[at].place;
+            let Position { within, bucket, .. } = self.targets[at].position;
             // SAFETY: the caller's.
-            let (old_keys, old_values) = unsafe { lines.read::<W, V>(line) };
+            let (old_keys, old_values) = unsafe { buckets.read::<W, V>(bucket) };
             let (mut keys, mut values, mut to) = ([W::MIN; MOST_SLOTS], [V::default(); MOST_SLOTS], 0);
             let report = walk(&old_keys[..record.len(within) as usize], &self.changes[own.clone()], |kept, put| {
                 let end = to + kept.len();
@@ -200,7 +200,7 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
             });
             if has_effect::<V>(&report) {
                 // SAFETY: the caller's.
-                unsafe { lines.write(line, &keys[..to], &values[..to]) };
+                unsafe { buckets.write(bucket, &keys[..to], &values[..to]) };
                 put_len::<W, V>(record, within as usize, to);
             }
             at = own.end;
@@ -209,7 +209,7 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
 }
 
 impl<W: KeyWord, V: Value> Rewritten<W, V> {
-    /// Plans a node anew with its changes. If it is split, the nodes are filled like this.
+    /// Plans a node again with its changes. If it is split, the nodes are filled like this.
     fn new(view: &View<'_, W, V>, batch: &Batch<'_, W, V>, touched: &Touched, filling: Filling) -> Result<Self> {
         /// New buckets for each pair and slot, in units of 1/256, so that they are filled to 0.7.
         const MORE: usize = 366;
@@ -217,17 +217,17 @@ impl<W: KeyWord, V: Value> Rewritten<W, V> {
         const EVEN: usize = 304;
         let old = view.pairs_of(touched.node)?;
         let (pairs, _) = SortedPairs::merge((&old.keys, &old.values), &batch.changes[touched.changes.clone()])?;
-        let (keys, old_lines) = (&pairs.keys, view.lines_of(touched.node));
-        let (len, room, slots) = (keys.len(), old_lines.len(), line_slots::<W, V>() as usize);
+        let (keys, old_buckets) = (&pairs.keys, view.buckets_of(touched.node));
+        let (len, room, slots) = (keys.len(), old_buckets.len(), bucket_slots::<W, V>() as usize);
         if len > 0 && len <= BITMAP_CHILDREN as usize * slots {
             let more = (len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN as usize);
-            for lines in [room, more] {
+            for buckets in [room, more] {
                 let (even, full) =
-                    (filling.with_line((len * EVEN).div_ceil(lines) as u32), filling.with_line(u32::MAX));
+                    (filling.with_bucket((len * EVEN).div_ceil(buckets) as u32), filling.with_bucket(u32::MAX));
                 let fillings = if even.is_full() { &[full][..] } else { &[even, full] };
-                if let Some(plan) = Plan::of(keys, fillings, lines) {
-                    let nodes = vec![((0..len, plan), lines as u32)];
-                    return Ok(Self { pairs, nodes, old_lines, is_new: lines > room });
+                if let Some(plan) = Plan::of(keys, fillings, buckets) {
+                    let nodes = vec![((0..len, plan), buckets as u32)];
+                    return Ok(Self { pairs, nodes, old_buckets, is_new: buckets > room });
                 }
                 if more <= room {
                     break;
@@ -236,18 +236,18 @@ impl<W: KeyWord, V: Value> Rewritten<W, V> {
         }
         let planned = if len == 0 { Vec::new() } else { plan_nodes(keys, filling)? };
         let nodes = collected(planned.into_iter().map(|planned| {
-            let lines = planned.1.lines_with_spare(filling);
-            (planned, lines)
+            let buckets = planned.1.buckets_with_spare(filling);
+            (planned, buckets)
         }))?;
-        Ok(Self { pairs, nodes, old_lines, is_new: true })
+        Ok(Self { pairs, nodes, old_buckets, is_new: true })
     }
 
-    fn new_lines(&self) -> NewLines {
+    fn new_buckets(&self) -> NewBuckets {
         match self.is_new {
-            false => NewLines { new: 0, old: 0 },
-            true => NewLines {
+            false => NewBuckets { new: 0, old: 0 },
+            true => NewBuckets {
                 new: self.nodes.iter().map(|node| u64::from(node.1)).sum(),
-                old: self.old_lines.len() as u64,
+                old: self.old_buckets.len() as u64,
             },
         }
     }
@@ -275,7 +275,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if new_len == 0 || listed.len() as u64 > tuning.most_listed(leaf_nodes) {
             return self.rebuild_on_host(changes);
         }
-        let filling = self.divided_filling();
+        let filling = self.split_filling();
         let rewritten = listed
             .into_par_iter()
             .with_min_len(NODES)
@@ -284,36 +284,38 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if split > tuning.most_split(leaf_nodes) {
             return self.rebuild_on_host(changes);
         }
-        let new_lines = rewritten.iter().map(Rewritten::new_lines).fold(NewLines { new: 0, old: 0 }, |sum, node| {
-            NewLines { new: sum.new + node.new, old: sum.old + node.old }
-        });
+        let new_buckets =
+            rewritten.iter().map(Rewritten::new_buckets).fold(NewBuckets { new: 0, old: 0 }, |sum, node| NewBuckets {
+                new: sum.new + node.new,
+                old: sum.old + node.old,
+            });
         let plans = rewritten.iter().flat_map(|node| &node.nodes).map(|((_, plan), _)| plan);
         let formats = plans.fold(0, |formats, plan| formats | plan.quantiser.format() as u32);
         let mut moved = None;
         if split > 0 || touched.iter().any(|node| node.is_unreached) {
-            let shape = Shape { len: new_len, lines: old.lines, unused: old.unused, ..Shape::default() };
+            let shape = Shape { len: new_len, buckets: old.buckets, unused: old.unused, ..Shape::default() };
             let mut made = HostParts { shape, ..HostParts::default() };
             let children = moved_aside(&view, &batch, (&touched, &rewritten), &mut made)?;
             let formats = old.formats & ((1 << FORMAT_BITS) - 1) | formats;
             made.finish(&self.device, self.options, children, formats)?;
             moved = Some(made.upload(self.device.alloc(0)?)?);
         }
-        if new_lines.new + new_lines.old > 0 && !self.reserve_lines(&self.device.stream()?, new_lines)? {
+        if new_buckets.new + new_buckets.old > 0 && !self.reserve_buckets(&self.device.stream()?, new_buckets)? {
             return self.rebuild_on_host(changes);
         }
-        let works = works(&touched, &rewritten, old.lines)?;
+        let works = works(&touched, &rewritten, old.buckets)?;
         let mut growths = with_room(works.len() + 1)?;
         growths.push(0_u64);
         works.iter().for_each(|work| growths.push(growths[growths.len() - 1].wrapping_add(work.growth)));
         report.path = if moved.is_some() { UpdatePath::Moved } else { UpdatePath::InPlace };
         self.parts.change(|parts| {
             if let Some(mut moved) = moved {
-                core::mem::swap(&mut moved.lines, &mut parts.lines);
+                core::mem::swap(&mut moved.buckets, &mut parts.buckets);
                 *parts = moved;
             }
             write(parts, &batch, &works, &growths);
             parts.shape.len = new_len;
-            new_lines.add_to(&mut parts.shape);
+            new_buckets.add_to(&mut parts.shape);
             parts.shape.formats |= formats;
             Ok(report)
         })
@@ -376,7 +378,7 @@ fn moved_aside<W: KeyWord, V: Value>(
             to.nodes.extend(view.node_words(node));
             to.records.extend(&view.whole_record(node).words::<V>()[..words]);
         }
-        to.ends.extend(repeat_n(view.lines_of(node).end as u32, count));
+        to.ends.extend(repeat_n(view.buckets_of(node).end as u32, count));
     }
     Ok(children)
 }
@@ -385,7 +387,7 @@ fn moved_aside<W: KeyWord, V: Value>(
 fn works<'a, W, V>(
     touched: &[Touched],
     rewritten: &'a [Rewritten<W, V>],
-    mut new_line: u32,
+    mut new_bucket: u32,
 ) -> Result<Vec<Work<'a, W, V>>> {
     let nodes: usize = rewritten.iter().map(|node| node.nodes.len()).sum();
     let mut works = with_room(touched.len() + nodes)?;
@@ -398,19 +400,19 @@ fn works<'a, W, V>(
             works.push(Work { at, growth, what: What::Buckets(own.changes.clone()) });
             continue;
         };
-        let Rewritten { pairs, nodes, old_lines, is_new } = new;
-        let mut first_line = if *is_new { new_line } else { old_lines.start as u32 };
-        for (i, (planned, lines)) in nodes.iter().enumerate() {
-            let what = What::Node { pairs, planned, first_line, lines: *lines };
+        let Rewritten { pairs, nodes, old_buckets, is_new } = new;
+        let mut first_bucket = if *is_new { new_bucket } else { old_buckets.start as u32 };
+        for (i, (planned, buckets)) in nodes.iter().enumerate() {
+            let what = What::Node { pairs, planned, first_bucket, buckets: *buckets };
             let growth = if i + 1 == nodes.len() { growth } else { 0 };
             works.push(Work { at: at + i, growth, what });
-            first_line += lines;
+            first_bucket += buckets;
         }
         if nodes.is_empty() {
             works.push(Work { at, growth, what: What::Gone });
         }
         if *is_new {
-            new_line = first_line;
+            new_bucket = first_bucket;
         }
         by = by.wrapping_add(nodes.len()).wrapping_sub(1);
     }
@@ -428,7 +430,7 @@ fn write<W: KeyWord, V: Value>(
     let nodes = &mut parts.nodes.as_mut_slice().expect(REACHED)[..parts.shape.leaf_nodes as usize * NODE];
     let records = parts.records.as_mut_slice().expect(REACHED).par_chunks_mut(RANK_BLOCK * words);
     let ends = parts.ends.as_mut_slice().expect(REACHED).par_chunks_mut(RANK_BLOCK);
-    let lines = &Lines::new(parts.lines.as_mut_slice().expect(REACHED));
+    let buckets = &Buckets::new(parts.buckets.as_mut_slice().expect(REACHED));
     let nodes = nodes.par_chunks_mut(RANK_BLOCK * NODE);
     let steps = parts.rank_steps.par_iter_mut();
     // Blocks without changes take no time that is worth another thread.
@@ -457,14 +459,14 @@ fn write<W: KeyWord, V: Value>(
                 match &work.what {
                     What::Gone => {}
                     // SAFETY: the buckets are the node's, which no other thread has, and have room.
-                    What::Buckets(changes) => unsafe { batch.write_buckets(changes.clone(), lines, &mut record) },
-                    What::Node { pairs, planned: (range, plan), first_line, lines: count } => {
+                    What::Buckets(changes) => unsafe { batch.write_buckets(changes.clone(), buckets, &mut record) },
+                    What::Node { pairs, planned: (range, plan), first_bucket, buckets: count } => {
                         let (keys, values) = (&pairs.keys[range.clone()], &pairs.values[range.clone()]);
                         let rank = record.rank.wrapping_add(range.start as u64);
-                        let (own, node) = (*first_line..first_line + count, &mut nodes[at * NODE..][..NODE]);
+                        let (own, node) = (*first_bucket..first_bucket + count, &mut nodes[at * NODE..][..NODE]);
                         ends[at] = own.end;
                         // SAFETY: the buckets are the node's own, or new.
-                        record = unsafe { plan.write(keys, values, rank, own, node, lines) };
+                        record = unsafe { plan.write(keys, values, rank, own, node, buckets) };
                     }
                 }
             }

@@ -1,16 +1,16 @@
 //! Batches of changes.
 
-mod divide;
 mod host;
-mod new_lines;
+mod new_buckets;
 mod rebuild;
 mod scratch;
+mod split;
 
 pub use scratch::UpdateScratch;
 
 use super::LaneTree;
 use crate::ahead;
-use crate::bulk::NOTHING_DIVIDED;
+use crate::bulk::NOTHING_SPLIT;
 use crate::device::over_queries;
 use crate::node::Filling;
 use crate::options::Options;
@@ -19,8 +19,8 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Batch, Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs, SEARCH_THREADS,
-    SearchArgs, calls,
+    BUCKET_THREADS, BucketChangesArgs, CHANGE_WARPS, Changes, ListNodesArgs, NodeChangesArgs, RanksArgs,
+    SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
@@ -136,11 +136,11 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(found.report(UpdatePath::Rebuilt));
         }
         if found.unreached + found.split == 0 {
-            if self.reserve_lines(stream, found.new_lines)? {
+            if self.reserve_buckets(stream, found.new_buckets)? {
                 self.write(stream, batch, &found, scratch, ready)?;
                 return Ok(found.report(UpdatePath::InPlace));
             }
-        } else if self.divide(stream, batch, &found, scratch, ready)? {
+        } else if self.split(stream, batch, &found, scratch, ready)? {
             return Ok(found.report(UpdatePath::Moved));
         }
         self.rebuild(stream, batch, new_len, scratch, ready)?;
@@ -171,8 +171,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             kinds: folded,
             count: count as u64,
             nodes: scratch.nodes.write_on(stream)?,
-            places: scratch.places.write_on(stream)?,
-            lines: scratch.lines.write_on(stream)?,
+            located: scratch.located.write_on(stream)?,
+            buckets: scratch.buckets.write_on(stream)?,
             counts: scratch.counts.write_on(stream)?,
             tally: findings.byte_add(TALLY as u64 * 8),
             unsorted,
@@ -183,10 +183,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {
-            let lines = self.changes_of_lines(stream, batch, scratch)?;
+            let buckets = self.changes_of_buckets(stream, batch, scratch)?;
             let listed = ListNodesArgs {
-                changes: lines.changes,
-                marks: lines.marks.as_const(),
+                changes: buckets.changes,
+                marks: buckets.marks.as_const(),
                 listed: scratch.lists.listed.write_on(stream)?,
                 spans: scratch.lists.spans.write_on(stream)?,
                 listed_count: findings.byte_add(LISTED as u64 * 8),
@@ -197,8 +197,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             let warps = (count.min(leaf_nodes) as u64).min(PLAN_WARPS);
             // SAFETY: operations, and a bit for each node; there is room for all nodes that have operations.
             unsafe {
-                launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&lines))?;
-                launch::over(stream, threads, 1, THREADS)?.run(calls::plan_shifts(&lines))?;
+                launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_buckets(&buckets))?;
+                launch::over(stream, threads, 1, THREADS)?.run(calls::plan_shifts(&buckets))?;
                 launch::over(stream, count as u64, 1, THREADS)?.run(calls::list_nodes(&listed))?;
                 launch::over(stream, warps, WARP, CHANGE_WARPS * WARP)?.run(calls::plan_nodes(&nodes))?;
             }
@@ -217,22 +217,22 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             order: scratch.sort.order().read_on(stream)?,
             values: values.read_on(stream)?,
             nodes: scratch.nodes.read_on(stream)?,
-            places: scratch.places.read_on(stream)?,
-            lines: scratch.lines.read_on(stream)?,
+            located: scratch.located.read_on(stream)?,
+            buckets: scratch.buckets.read_on(stream)?,
             before: scratch.before.read_on(stream)?,
             count: keys.len() as u64,
         })
     }
 
     /// What becomes of buckets; not yet to be written.
-    fn changes_of_lines(
+    fn changes_of_buckets(
         &self,
         stream: &Stream,
         batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
-    ) -> Result<LineChangesArgs<K::Bits, V>> {
+    ) -> Result<BucketChangesArgs<K::Bits, V>> {
         let findings = scratch.findings.write_on(stream)?;
-        Ok(LineChangesArgs {
+        Ok(BucketChangesArgs {
             tree: self.tree_ref(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
             unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
@@ -242,7 +242,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             shifts: scratch.shifts.write_on(stream)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
-            lines: GlobalMut::null(),
+            buckets: GlobalMut::null(),
         })
     }
 
@@ -263,13 +263,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             spans: lists.spans.read_on(stream)?,
             plans: lists.plans.write_on(stream)?,
             counts: findings.byte_add(FOUND as u64 * 8),
-            new_line: u64::from(self.parts.get()?.shape.lines),
-            divided: scratch.must_split.write_on(stream)?,
+            new_bucket: u64::from(self.parts.get()?.shape.buckets),
+            must_split: scratch.must_split.write_on(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
             ends: GlobalMut::null(),
-            lines: GlobalMut::null(),
+            buckets: GlobalMut::null(),
             formats: GlobalMut::null(),
         })
     }
@@ -281,7 +281,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// All was planned.
     unsafe fn launch_changes(
         stream: &Stream,
-        lines: &LineChangesArgs<K::Bits, V>,
+        buckets: &BucketChangesArgs<K::Bits, V>,
         nodes: &NodeChangesArgs<K::Bits, V>,
         most_nodes: u64,
     ) -> Result<()> {
@@ -290,9 +290,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             if most_nodes > 0 {
                 launch::over(stream, most_nodes, WARP, CHANGE_WARPS * WARP)?.run(calls::write_nodes(nodes))?;
             }
-            launch::over(stream, lines.changes.count, 1, LINE_THREADS)?.run(calls::write_lines(lines))?;
-            let threads = lines.changes.count.min(SHIFT_THREADS);
-            launch::over(stream, threads, 1, THREADS)?.run(calls::write_shifts(lines))?;
+            launch::over(stream, buckets.changes.count, 1, BUCKET_THREADS)?.run(calls::write_buckets(buckets))?;
+            let threads = buckets.changes.count.min(SHIFT_THREADS);
+            launch::over(stream, threads, 1, THREADS)?.run(calls::write_shifts(buckets))?;
         }
         Ok(())
     }
@@ -306,53 +306,53 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         scratch: &mut UpdateScratch<K>,
         ready: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let mut lines = self.changes_of_lines(stream, batch, scratch)?;
+        let mut buckets = self.changes_of_buckets(stream, batch, scratch)?;
         let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
         scratch.formats.fill_zero(stream)?;
         nodes.formats = scratch.formats.write_on(stream)?;
         ready()?;
         self.parts.change(|parts| {
-            let places =
-                (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
-            (lines.nodes, lines.records, lines.lines) = places;
-            (nodes.nodes, nodes.records, nodes.lines) = places;
+            let replicas =
+                (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.buckets.write_on(stream)?);
+            (buckets.nodes, buckets.records, buckets.buckets) = replicas;
+            (nodes.nodes, nodes.records, nodes.buckets) = replicas;
             nodes.ends = parts.ends.write_on(stream)?;
             let leaf_nodes = parts.shape.leaf_nodes;
             let ranks = RanksArgs {
-                changes: lines.changes,
-                divided: NOTHING_DIVIDED,
+                changes: buckets.changes,
+                split: NOTHING_SPLIT,
                 before: Global::null(),
                 leaf_nodes: u64::from(leaf_nodes),
-                records: lines.records,
+                records: buckets.records,
                 moves: GlobalMut::null(),
             };
             // SAFETY: the buckets and nodes have room.
             unsafe {
-                Self::launch_changes(stream, &lines, &nodes, found.listed)?;
+                Self::launch_changes(stream, &buckets, &nodes, found.listed)?;
                 launch::over(stream, u64::from(leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
             let written = scratch.formats.to_vec()?[0];
             parts.shape.len = parts.shape.len.wrapping_add(found.growth());
-            found.new_lines.add_to(&mut parts.shape);
+            found.new_buckets.add_to(&mut parts.shape);
             parts.shape.formats |= written & ((1 << FORMAT_BITS) - 1);
             Ok(())
         })
     }
 
     /// How full the buckets of split nodes are: there will be more where these keys went.
-    fn divided_fill(&self) -> f64 {
+    fn split_fill(&self) -> f64 {
         const MOST: f64 = 0.75;
         self.options.fill.min(MOST)
     }
 
-    /// [`Self::divided_fill`] as pairs per bucket.
-    fn divided_filling(&self) -> Filling {
-        Filling::new::<K::Bits, V>(self.divided_fill())
+    /// [`Self::split_fill`] as pairs per bucket.
+    fn split_filling(&self) -> Filling {
+        Filling::new::<K::Bits, V>(self.split_fill())
     }
 
     /// The options of a tree that is rebuilt from one with so many pairs: nobody has filled an empty one.
     fn rebuilt_options(&self, old_len: u64) -> Options {
-        let fill = if old_len > 0 { self.divided_fill() } else { self.options.fill };
+        let fill = if old_len > 0 { self.split_fill() } else { self.options.fill };
         Options { fill, ..self.options }
     }
 

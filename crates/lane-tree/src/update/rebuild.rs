@@ -2,19 +2,19 @@
 
 use super::{Batch, UpdateScratch};
 use crate::build::build;
-use crate::bulk::{NOTHING_DIVIDED, Planned, UpperScratch, line_count, make_upper, room};
+use crate::bulk::{NOTHING_SPLIT, Planned, UpperScratch, bucket_count, make_upper, room};
 use crate::node::Filling;
 use crate::options::Options;
 use crate::parts::{Parts, Shape};
 use crate::tuning::TUNING;
-use crate::update::divide::{Relocated, relocate};
+use crate::update::split::{Relocated, relocate};
 use crate::{LaneTree, ahead};
 use lanetree_frame::fixed::SortedPairs;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
-use lanetree_kernels_lane_tree::layout::{BITMAP_CHILDREN, spare_lines};
+use lanetree_kernels_lane_tree::layout::{BITMAP_CHILDREN, spare_buckets};
 use lanetree_kernels_lane_tree::{
-    LINE_BITS, NodesArgs, OtherParts, PlaceOthersArgs, REBUILD_WARPS, REBUILT_WORDS, RebuildArgs, SizeOthersArgs,
+    AssignOthersArgs, BUCKET_BITS, NodesArgs, OtherParts, REBUILD_WARPS, REBUILT_WORDS, RebuildArgs, SizeOthersArgs,
     StartsArgs, TARGET_WORDS, TreeRef, calls, rebuild_pairs,
 };
 use lanetree_layout::{AnyKey, Value};
@@ -50,20 +50,20 @@ impl Cut {
 
     /// Buckets that there is to be room for, so that there nearly always is: a quarter more than if all were as full as they are to
     /// be, and those that are reserved.
-    fn lines(self) -> u64 {
+    fn buckets(self) -> u64 {
         let (even, is_full) =
-            ((self.len.div_ceil(self.parts) * 256).div_ceil(self.filling.line as usize), self.filling.is_full());
+            ((self.len.div_ceil(self.parts) * 256).div_ceil(self.filling.bucket as usize), self.filling.is_full());
         let most = (even + even / 4 + 1).min(BITMAP_CHILDREN as usize) as u32;
-        let lines = self.parts as u64 * u64::from(most + spare_lines(is_full, most));
-        let lines = u32::try_from(lines).unwrap_or(u32::MAX);
-        u64::from(lines.saturating_add(self.filling.reserved(lines)))
+        let buckets = self.parts as u64 * u64::from(most + spare_buckets(is_full, most));
+        let buckets = u32::try_from(buckets).unwrap_or(u32::MAX);
+        u64::from(buckets.saturating_add(self.filling.reserved(buckets)))
     }
 }
 
 /// Memory that a rebuild takes, before it is known what it needs.
 #[derive(Clone, Copy)]
 struct Room {
-    lines: u64,
+    buckets: u64,
     /// Pairs of parts that are put aside.
     pairs: u64,
 }
@@ -97,7 +97,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let filling = Filling::new::<K::Bits, V>(options.fill);
         let most = rebuild_pairs::<K::Bits, V>() as usize;
         let cut = Cut::new(filling, len as usize, most, old.leaf_nodes.max(1) as usize);
-        let mut room = Room { lines: cut.lines(), pairs: TUNING.on(stream.device())?.most_aside(len) };
+        let mut room = Room { buckets: cut.buckets(), pairs: TUNING.on(stream.device())?.most_aside(len) };
         let built = loop {
             match self.rebuilt(stream, batch, options, cut, room, scratch)? {
                 Rebuilt::Into(built) => break *built,
@@ -132,10 +132,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         // SAFETY: an element for each node, and one more.
         unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::starts(&args))? };
 
-        line_count(has.lines, len as u64)?;
+        bucket_count(has.buckets, len as u64)?;
         let of_parts = options.on::<K::Bits>(device, len as u64, parts)?;
         let mut upper = UpperScratch::new(device, parts, of_parts)?;
-        let mut built = room::<_, V>(device, of_parts, parts, has.lines as usize)?;
+        let mut built = room::<_, V>(device, of_parts, parts, has.buckets as usize)?;
         let mut counts = device.alloc_zeroed::<u64>(REBUILT_WORDS as usize)?;
         let mut sizes = device.alloc::<u64>(parts)?;
         // Of parts that are put aside: their pairs, cuts, numbers, and ranks.
@@ -163,8 +163,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 values: Global::null(),
                 cuts: Global::null(),
                 parts: parts as u64,
-                divided: NOTHING_DIVIDED,
-                filling: filling.line,
+                split: NOTHING_SPLIT,
+                filling: filling.bucket,
                 reserved: 0,
                 plans: GlobalMut::null(),
                 counts: GlobalMut::null(),
@@ -175,14 +175,14 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 nodes: built.nodes.write_on(stream)?,
                 records: built.records.write_on(stream)?,
                 ends: built.ends.write_on(stream)?,
-                lines: built.lines.write_on(stream)?,
+                buckets: built.buckets.write_on(stream)?,
                 firsts: upper.firsts.write_on(stream)?,
                 lasts: upper.lasts.write_on(stream)?,
                 formats: upper.formats.write_on(stream)?,
                 flip: K::FLIP,
             },
             counts: counts.write_on(stream)?,
-            most_lines: has.lines,
+            most_buckets: has.buckets,
             others: OtherParts {
                 keys: keys.write_on(stream)?.cast::<K::Bits>(),
                 values: values.write_on(stream)?,
@@ -201,23 +201,24 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         }
         let mut found = [0; REBUILT_WORDS as usize];
         counts.copy_range_to(0, &mut found)?;
-        let [lines, aside] = found;
-        let (count, pairs) = ((aside >> LINE_BITS) as usize, aside & ((1 << LINE_BITS) - 1));
-        if lines > has.lines || pairs > has.pairs {
-            return Ok(Rebuilt::Needs(Room { lines: lines.max(has.lines), pairs: pairs.max(has.pairs) }));
+        let [buckets, aside] = found;
+        let (count, pairs) = ((aside >> BUCKET_BITS) as usize, aside & ((1 << BUCKET_BITS) - 1));
+        if buckets > has.buckets || pairs > has.pairs {
+            return Ok(Rebuilt::Needs(Room { buckets: buckets.max(has.buckets), pairs: pairs.max(has.pairs) }));
         }
         if count == 0 {
-            built.shape = Shape { len: len as u64, lines: lines as u32, leaf_nodes: parts as u32, ..Shape::default() };
+            built.shape =
+                Shape { len: len as u64, buckets: buckets as u32, leaf_nodes: parts as u32, ..Shape::default() };
             make_upper(stream, of_parts, &mut built, &mut upper)?;
             return Ok(Rebuilt::Into(Box::new(built)));
         }
 
         let pairs = DevicePairs { keys: &keys, values: &values, len: pairs as usize };
         let mut planned = Planned::of_others(stream, device, pairs, filling, (count, cuts, list))?;
-        let (nodes, other_lines) = planned.total()?.expect("the number of parts alone is found");
-        let all_lines = lines + other_lines;
-        if all_lines > has.lines {
-            return Ok(Rebuilt::Needs(Room { lines: all_lines, ..has }));
+        let (nodes, other_buckets) = planned.total()?.expect("the number of parts alone is found");
+        let all_buckets = buckets + other_buckets;
+        if all_buckets > has.buckets {
+            return Ok(Rebuilt::Needs(Room { buckets: all_buckets, ..has }));
         }
         let args = SizeOthersArgs {
             counts: planned.counts().read_on(stream)?,
@@ -231,26 +232,26 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         exclusive_scan(stream, &sizes, parts, &mut before, &mut ScanScratch::new(device, parts)?)?;
         let mut moves = device.alloc::<u32>(parts)?;
         let mut targets = device.alloc::<u64>(count * TARGET_WORDS as usize)?;
-        let args = PlaceOthersArgs {
+        let args = AssignOthersArgs {
             sizes: sizes.read_on(stream)?,
             before: before.read_on(stream)?,
             parts: parts as u64,
             others: others.read_on(stream)?,
             ranks: ranks.read_on(stream)?,
             count: count as u64,
-            first_line: lines,
+            first_bucket: buckets,
             moves: moves.write_on(stream)?,
             targets: targets.write_on(stream)?,
         };
         // SAFETY: an element for each part, and those of the others.
-        unsafe { launch::over(stream, parts as u64, 1, THREADS)?.run(calls::place_others(&args))? };
+        unsafe { launch::over(stream, parts as u64, 1, THREADS)?.run(calls::assign_others(&args))? };
 
         let leaf_nodes = parts - count + nodes;
         let options = options.on::<K::Bits>(device, len as u64, leaf_nodes)?;
         let mut moved = room::<_, V>(device, options, leaf_nodes, 0)?;
         moved.shape =
-            Shape { len: len as u64, lines: all_lines as u32, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
-        core::mem::swap(&mut moved.lines, &mut built.lines);
+            Shape { len: len as u64, buckets: all_buckets as u32, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
+        core::mem::swap(&mut moved.buckets, &mut built.buckets);
         let mut of_moved = UpperScratch::new(device, leaf_nodes, options)?;
         core::mem::swap(&mut of_moved.formats, &mut upper.formats);
         let from = TreeRef {
@@ -261,7 +262,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             ..tree
         };
         let to = Relocated { options, built: &mut moved, upper: &mut of_moved };
-        // SAFETY: every node has a place, and every other part a target.
+        // SAFETY: every node has a position, and every other part a target.
         unsafe { relocate(stream, from, &moves, Some((&mut planned, &targets)), to)? };
         Ok(Rebuilt::Into(Box::new(moved)))
     }

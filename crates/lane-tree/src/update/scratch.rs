@@ -1,6 +1,6 @@
 //! The scratch memory of batches.
 
-use super::new_lines::NewLines;
+use super::new_buckets::NewBuckets;
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_lane_tree::MOST_NODE_PLAN_WORDS;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
@@ -9,7 +9,7 @@ use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 pub(super) const TALLY: usize = 0;
 /// [`Findings::listed`].
 pub(super) const LISTED: usize = 5;
-/// [`Findings::split`]; then both numbers of [`Findings::new_lines`].
+/// [`Findings::split`]; then both numbers of [`Findings::new_buckets`].
 pub(super) const FOUND: usize = 6;
 /// How many buckets have no room of their own.
 pub(super) const FULL: usize = 9;
@@ -30,15 +30,15 @@ pub(super) struct Findings {
     /// How many of these must be split.
     pub(super) split: u64,
     /// The buckets that the others get and leave.
-    pub(super) new_lines: NewLines,
+    pub(super) new_buckets: NewBuckets,
 }
 
 impl Findings {
     pub(super) fn of(words: &[u64]) -> Self {
         let [inserted, replaced, removed, unmatched, unreached] = core::array::from_fn(|i| words[TALLY + i]);
         let [split, new, old] = core::array::from_fn(|i| words[FOUND + i]);
-        let (listed, new_lines) = (words[LISTED], NewLines { new, old });
-        Self { inserted, replaced, removed, unmatched, unreached, listed, split, new_lines }
+        let (listed, new_buckets) = (words[LISTED], NewBuckets { new, old });
+        Self { inserted, replaced, removed, unmatched, unreached, listed, split, new_buckets }
     }
 
     /// By how many pairs the tree grows, wrapping.
@@ -59,10 +59,10 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) sort: OperationSort<K>,
     /// The node of each operation.
     pub(super) nodes: Buffer<u32>,
-    /// Its place there, and its effect.
-    pub(super) places: Buffer<u32>,
+    /// Its position there, and its effect.
+    pub(super) located: Buffer<u32>,
     /// Its bucket.
-    pub(super) lines: Buffer<u32>,
+    pub(super) buckets: Buffer<u32>,
     /// What it adds and removes.
     pub(super) counts: Buffer<u64>,
     /// Their sums.
@@ -170,8 +170,8 @@ impl<K: AnyKey> UpdateScratch<K> {
         Ok(Self {
             sort,
             nodes: device.alloc(n)?,
-            places: device.alloc(n)?,
-            lines: device.alloc(n)?,
+            located: device.alloc(n)?,
+            buckets: device.alloc(n)?,
             counts: device.alloc(n)?,
             before: device.alloc(n + 1)?,
             full: device.alloc(n)?,
@@ -205,10 +205,10 @@ impl<K: AnyKey> UpdateScratch<K> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = self.lines.bytes()
+        let words = self.buckets.bytes()
             + self.full.bytes()
             + self.nodes.bytes()
-            + self.places.bytes()
+            + self.located.bytes()
             + self.marks.bytes()
             + self.must_split.bytes();
         let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes();

@@ -1,7 +1,7 @@
 //! Joins by ranges in device form.
 
-use super::{DeviceJoin, OnStream, RangeScratch, offsets_only, values_only};
-use crate::places::spans;
+use super::{DeviceJoin, EndScratch, OnStream, RangeScratch, offsets_only, values_only};
+use crate::places::{Ends, spans};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{Side, Uses, numbers};
 use lanetree_frame::join_steps::{Settled, check_validity, settle, settle_hits};
@@ -142,11 +142,11 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         check_validity(stream, valid, count)?;
         let RangeJoinScratch { lows: firsts, highs: lasts, ranges, hits, nowhere, .. } = scratch;
         how.on_stream(stream, lows, highs, &mut *firsts, &mut *lasts)?;
-        let RangeScratch { firsts: from, lasts: to, neighbors, begins, counts, .. } = ranges;
+        let RangeScratch { ends: EndScratch { firsts: from, lasts: to, neighbors }, begins, counts, .. } = ranges;
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
         self.keys().neighbors_of_first(count, Side::Lower, firsts, neighbors, from)?;
         self.keys().miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
-        spans(stream, (from, to), (None, u64::MAX), count, Some(&mut *begins), counts)?;
+        spans(stream, Ends::of(from, to, count), Some(&mut *begins), counts)?;
         let is_left = self.options.kind == JoinKind::Left;
         let cursors = is_left.then_some((begins, &*nowhere));
         settle(stream, valid, count, Settled { counts, is_left, cursors, hits: Some(hits) })

@@ -180,7 +180,7 @@ impl Pool {
         }
     }
 
-    /// Has [`PoolStats::peak`] begin anew, at what buffers have now: to learn what a call takes at most.
+    /// Resets [`PoolStats::peak`] to what buffers have now: to learn what a call takes at most.
     ///
     /// ```
     /// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }

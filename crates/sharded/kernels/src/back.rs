@@ -1,21 +1,21 @@
 //! Results in the batch's order.
 
-use crate::{ITEMS, THREADS, TILE, place};
+use crate::{ITEMS, THREADS, TILE, position};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, kernel_args, unroll};
 
 kernel_args! {
     /// Arguments of [`Back`].
     pub struct BackArgs<W> {
-        /// The [place](crate::place) of each query: `[count]`.
-        pub places: Global<u32>,
+        /// The [position](crate::position) of each query: `[count]`.
+        pub positions: Global<u32>,
         /// How many queries the piece has.
         pub count: u64,
-        /// The results at the places below `remote`.
+        /// The results at the positions below `remote`.
         pub local_results: Global<W>,
         /// The results at the others.
         pub remote_results: Global<W>,
-        /// A bit for each place below `remote`: whether there is a result. Null, together with `remote_hits`: there is one for each.
+        /// A bit for each position below `remote`: whether there is a result. Null, together with `remote_hits`: there is one for each.
         pub local_hits: Global<u32>,
         /// A bit for each of the others.
         pub remote_hits: Global<u32>,
@@ -29,14 +29,14 @@ kernel_args! {
         pub out_hits: GlobalMut<u32>,
         /// Which shards have one of `others`: a bit each, the first 32 and the rest.
         pub have_others: [u32; 2],
-        /// The first place of `remote_results`, a multiple of 32.
+        /// The first position of `remote_results`, a multiple of 32.
         pub remote: u32,
         /// Not 0: where there is no result, memory has none either, and `out` gets the smallest word.
         pub has_hits_alone: u32,
     }
 }
 
-/// Takes the results of a piece's queries from their places. A block of [`THREADS`] for each tile.
+/// Takes the results of a piece's queries from their positions. A block of [`THREADS`] for each tile.
 #[derive(Debug)]
 pub struct Back<W>(PhantomData<W>);
 
@@ -51,14 +51,14 @@ impl<W: KeyWord> Kernel for Back<W> {
             let at = first + item as u64 * u64::from(THREADS);
             if at < args.count {
                 // SAFETY: a query.
-                words[item] = unsafe { simt.load(args.places, at, Hint::Streaming) };
+                words[item] = unsafe { simt.load(args.positions, at, Hint::Streaming) };
             }
         });
         unroll!(ITEMS, item => {
-            let (shard, at) = (place::shard(words[item]), place::of(words[item]));
+            let (shard, at) = (position::shard(words[item]), position::of(words[item]));
             let is_local = at < args.remote;
             if first + item as u64 * u64::from(THREADS) < args.count {
-                // SAFETY: a place of a query, which has a result and a bit, and a shard that there is.
+                // SAFETY: a position of a query, which has a result and a bit, and a shard that there is.
                 unsafe {
                     let (from, bits, at) = if is_local {
                         (args.local_results, args.local_hits, at)

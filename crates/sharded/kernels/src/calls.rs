@@ -1,8 +1,8 @@
 //! The choice of a kernel by its word.
 
 use crate::{
-    Back, BackArgs, Cut, CutArgs, Judge, JudgeArgs, Merge, MergeArgs, Owners, OwnersArgs, Permute, PermuteArgs, Place,
-    PlaceArgs, Scatter, ScatterArgs, Share, ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
+    Back, BackArgs, Cut, CutArgs, Judge, JudgeArgs, Merge, MergeArgs, Owners, OwnersArgs, Permute, PermuteArgs,
+    PutPairs, PutPairsArgs, Scatter, ScatterArgs, Share, ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
 };
 use lanetree_simt::{Call, Instance, KeyWord, Word, entry_by_words};
 
@@ -24,7 +24,7 @@ by_word! {
     /// The kernel that puts results into the batch's order.
     back(BackArgs) => Back;
     /// The kernel that puts a shard's pairs where they belong.
-    place(PlaceArgs) => Place;
+    put_pairs(PutPairsArgs) => PutPairs;
     /// The kernel that finds the shards of operations.
     owners(OwnersArgs) => Owners;
     /// The kernel that makes the words to search for.

@@ -1,7 +1,7 @@
 //! Sorted batches: where each shard's part begins, and its way into the shard's bucket.
 
 use crate::search::{self, MOST_SHARDS};
-use crate::{ITEMS, THREADS, TILE, place};
+use crate::{ITEMS, THREADS, TILE, position};
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, kernel_args, unroll};
 
@@ -70,18 +70,18 @@ kernel_args! {
     pub struct ShiftArgs<K> {
         /// `[count]`: those of a piece.
         pub queries: Global<K>,
-        /// How many; with the space between buckets fewer than `1 << place::BITS`.
+        /// How many; with the space between buckets fewer than `1 << position::BITS`.
         pub count: u64,
         /// The number of the piece's first query in the batch.
         pub first: u64,
         /// Where each shard's part of the batch but the first begins, ascending: `[shards - 1]`.
         pub cuts: Global<u64>,
-        /// `[shards]`: from a shard's place in the piece to that in its bucket, modulo 2^32.
+        /// `[shards]`: from a shard's position in the piece to that in its bucket, modulo 2^32.
         pub bucket_starts: Global<u32>,
         /// Out: the queries in their buckets, in order.
         pub keys: GlobalMut<K>,
-        /// Out: `[count]`, the [place](crate::place) of each query.
-        pub places: GlobalMut<u32>,
+        /// Out: `[count]`, the [position](crate::position) of each query.
+        pub positions: GlobalMut<u32>,
         /// How many there are: 1 to [`MOST_SHARDS`].
         pub shards: u32,
         #[doc(hidden)]
@@ -106,13 +106,13 @@ impl<K: KeyWord> Kernel for Shift<K> {
         unroll!(ITEMS, item => {
             let at = first + item as u64 * u64::from(THREADS);
             if at < args.count {
-                // SAFETY: a query, whose shard is one by the cuts, whatever its key is; so its place is in that one's bucket.
+                // SAFETY: a query, whose shard is one by the cuts, whatever its key is; so its position is in that one's bucket.
                 unsafe {
                     let query = simt.load(args.queries, at, Hint::Streaming);
                     let shard = search::shard_of(simt, CUTS, args.shards - 1, args.first + at);
                     let to = simt.load(args.bucket_starts, u64::from(shard), Hint::ReadOnly).wrapping_add(at as u32);
                     simt.store(args.keys, u64::from(to), query, Hint::Default);
-                    simt.store(args.places, at, place::word(shard, to), Hint::Default);
+                    simt.store(args.positions, at, position::word(shard, to), Hint::Default);
                 }
             }
         });

@@ -1,6 +1,6 @@
 //! The instances that are compiled, one of each kernel per word; `calls` chooses among them.
 
-use crate::{Back, Cut, Judge, Merge, Owners, Permute, Place, Scatter, Share, Shift, Sought};
+use crate::{Back, Cut, Judge, Merge, Owners, Permute, PutPairs, Scatter, Share, Shift, Sought};
 use lanetree_simt::instance;
 
 macro_rules! instances {
@@ -10,7 +10,7 @@ macro_rules! instances {
             instance!([<sharded__cut_ $k>], sharded, Cut<$k>);
             instance!([<sharded__shift_ $k>], sharded, Shift<$k>);
             instance!([<sharded__back_ $k>], sharded, Back<$k>);
-            instance!([<sharded__place_ $k>], sharded, Place<$k>);
+            instance!([<sharded__put_pairs_ $k>], sharded, PutPairs<$k>);
             instance!([<sharded__owners_ $k>], sharded, Owners<$k>);
             instance!([<sharded__permute_ $k>], sharded, Permute<$k>);
             instance!([<sharded__sought_ $k>], sharded, Sought<$k>);

@@ -1,8 +1,8 @@
 //! Batches over several devices: which queries go to which shard, and their results back into the batch's order.
 //!
 //! A batch goes through in pieces. Each shard has a *bucket* of a piece's room, into which [`Scatter`] puts its queries, noting each
-//! one's [`place`]. [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`], and [`Shift`] copies its parts
-//! into their buckets. Ranges are asked of all shards: [`Share`] says how many pairs each one gives, and [`Place`] puts these together.
+//! one's [`position`]. [`Back`] takes the results from these positions. A sorted batch is cut by [`Cut`], and [`Shift`] copies its parts
+//! into their buckets. Ranges are asked of all shards: [`Share`] says how many pairs each one gives, and [`PutPairs`] puts these together.
 //! [`Owners`] and [`Permute`] bring operations into the order of their shards. [`Sought`] and [`Judge`] make as-of look-ups of look-ups
 //! of neighbours. [`Merge`] merges aggregates of ranges, shard by shard.
 #![no_std]
@@ -17,7 +17,7 @@ mod judge;
 mod merge;
 pub mod modules;
 mod owners;
-pub mod place;
+pub mod position;
 mod rows;
 mod scatter;
 mod search;
@@ -27,7 +27,7 @@ pub use cut::{Cut, CutArgs, Shift, ShiftArgs};
 pub use judge::{Judge, JudgeArgs, Sought, SoughtArgs};
 pub use merge::{Merge, MergeArgs};
 pub use owners::{Owners, OwnersArgs, Permute, PermuteArgs};
-pub use rows::{Place, PlaceArgs, Share, ShareArgs};
+pub use rows::{PutPairs, PutPairsArgs, Share, ShareArgs};
 pub use scatter::{Scatter, ScatterArgs};
 pub use search::MOST_SHARDS;
 

@@ -64,8 +64,8 @@ impl Kernel for Share {
 }
 
 kernel_args! {
-    /// Arguments of [`Place`].
-    pub struct PlaceArgs<W> {
+    /// Arguments of [`PutPairs`].
+    pub struct PutPairsArgs<W> {
         /// A column of a shard's pairs, range after range: `[pairs]`.
         pub from: Global<W>,
         /// Where each range begins there: `[count + 1]`.
@@ -89,7 +89,7 @@ kernel_args! {
 
 /// Puts a shard's pairs where they belong among those of all shards. A block of [`THREADS`] for each tile of pairs.
 #[derive(Debug)]
-pub struct Place<W>(PhantomData<W>);
+pub struct PutPairs<W>(PhantomData<W>);
 
 /// The ranges of a tile's first pair and of its last.
 const ENDS: Shared<u64> = Shared::at(0, 2);
@@ -109,8 +109,8 @@ unsafe fn range_of<S: Simt>(simt: S, offsets: Global<u64>, (mut low, mut high): 
     low
 }
 
-impl<W: KeyWord> Kernel for Place<W> {
-    type Args = PlaceArgs<W>;
+impl<W: KeyWord> Kernel for PutPairs<W> {
+    type Args = PutPairsArgs<W>;
     const STATIC_SHARED: u32 = ENDS.end();
 
     #[inline(always)]
@@ -130,7 +130,7 @@ impl<W: KeyWord> Kernel for Place<W> {
         unroll!(ITEMS, item => {
             let pair = first + item as u64 * u64::from(THREADS);
             if pair < args.pairs {
-                // SAFETY: a pair, and the range that it is in; a place below the room.
+                // SAFETY: a pair, and the range that it is in; a position below the room.
                 unsafe {
                     let range = range_of(simt, args.offsets, ranges, pair);
                     let start = match args.starts.is_null() {

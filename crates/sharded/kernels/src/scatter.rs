@@ -1,7 +1,7 @@
 //! Putting queries into their shards' buckets.
 
 use crate::search::{self, MOST_SHARDS};
-use crate::{ITEMS, THREADS, TILE, place};
+use crate::{ITEMS, THREADS, TILE, position};
 use core::marker::PhantomData;
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, kernel_args, unroll,
@@ -12,7 +12,7 @@ kernel_args! {
     pub struct ScatterArgs<K> {
         /// `[count]`, in the caller's form: those of a piece.
         pub queries: Global<K>,
-        /// How many; with the space between buckets fewer than `1 << place::BITS`.
+        /// How many; with the space between buckets fewer than `1 << position::BITS`.
         pub count: u64,
         /// The ordered word of the smallest key of each shard but the first, ascending: `[shards - 1]`.
         pub splitters: Global<K>,
@@ -20,8 +20,8 @@ kernel_args! {
         pub next: GlobalMut<u32>,
         /// Out: the queries in their buckets, in any order.
         pub keys: GlobalMut<K>,
-        /// Out: `[count]`, the [place](crate::place) of each query.
-        pub places: GlobalMut<u32>,
+        /// Out: `[count]`, the [position](crate::position) of each query.
+        pub positions: GlobalMut<u32>,
         /// How many there are: 1 to [`MOST_SHARDS`].
         pub shards: u32,
         #[doc(hidden)]
@@ -153,7 +153,7 @@ impl<K: KeyWord> Kernel for Scatter<K> {
                 unsafe {
                     let to = simt.shared_load(COUNTERS, own) + tile.before[item];
                     simt.store(args.keys, u64::from(to), tile.queries[item], Hint::Default);
-                    simt.store(args.places, at, place::word(own, to), Hint::Default);
+                    simt.store(args.positions, at, position::word(own, to), Hint::Default);
                 }
             }
         });

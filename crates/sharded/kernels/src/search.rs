@@ -2,7 +2,7 @@
 
 use lanetree_simt::{Global, Hint, KeyWord, Shared, Simt};
 
-/// The most shards: what [`place`](crate::place) has bits for.
+/// The most shards: what [`position`](crate::position) has bits for.
 pub const MOST_SHARDS: u32 = 64;
 
 /// Per block. Loads `count` borders into shared memory; a barrier must follow before they are read.

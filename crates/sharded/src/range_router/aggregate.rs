@@ -5,12 +5,11 @@ use super::memory::OfShard;
 use super::{Bounds, DeviceScratch, InFlight, RangeRouter};
 use crate::query::Shards;
 use crate::slots::reserve;
-use lanetree_frame::aggregate_steps::{AggregateOutputs, divide_ranges, finish};
-use lanetree_frame::fixed::{DeviceAggregates, Query};
+use lanetree_frame::aggregate_steps::finish;
+use lanetree_frame::fixed::{DeviceAggregates, LocatedRanges, Query};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{AnyKey, Result, Stream, Word};
 use lanetree_kernels_sharded::{MergeArgs, calls};
-use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{AggregateBatch, Fold, Global};
 
@@ -68,8 +67,6 @@ impl<K: AnyKey> DeviceScratch<K> {
         }
         // No range has parts any more.
         self.merged.0.parts.fill_zero(stream)?;
-        let DeviceAggregates { values, hits, overflowed } = out;
-        let out = AggregateOutputs { values, hits, overflowed };
         // SAFETY: each range that has pairs has an accumulator.
         unsafe { finish::<V, T>(stream, count, fold, &self.sums, &self.merged.0, out) }
     }
@@ -82,31 +79,19 @@ impl<K: AnyKey> DeviceScratch<K> {
         of_device.accumulators.reserve(count)?;
         let (memory, scan) = (&mut of_device.accumulators.0, &mut of_device.scan);
         let OfShard { on_shard, copied, cursors, .. } = &mut self.shards[shard];
-        exclusive_scan(stream, &on_shard.counts, count, &mut memory.offsets, scan)?;
-        divide_ranges(stream, count, fold, &on_shard.counts, memory)?;
-        exclusive_scan(stream, &memory.counts, count, &mut memory.parts, scan)?;
-        let whole = AggregateBatch {
-            cursors: cursors.read_on(stream)?,
-            counts: on_shard.counts.read_on(stream)?,
-            offsets: memory.offsets.read_on(stream)?,
-            parts: Global::null(),
-            count: count as u64,
-            sums: memory.sums.write_on(stream)?,
-            fold,
-        };
-        let parts = AggregateBatch { parts: memory.parts.read_on(stream)?, ..whole };
-        reserve(&mut on_shard.keys, 2 * count)?;
         let launches = batch.shards.all[shard].launches;
+        let located = LocatedRanges { cursors, counts: &on_shard.counts, count };
         // SAFETY: cursors and counts are of this shard, which is borrowed; the memory is for that many ranges, and for the parts that
-        // they have at most. Each range or part is aggregated before it is merged.
-        unsafe {
-            launches.launch(stream, false, &Query::Aggregate(whole))?;
-            launches.launch(stream, false, &Query::Aggregate(parts))?;
-            let AggregateBatch { counts, parts, sums, count, .. } = parts;
-            let (sums, before, merged) = (sums.as_const(), Global::null(), on_shard.keys.write_on(stream)?);
-            let merge = MergeArgs { counts, parts, sums, before, count, merged, fold };
-            launch::over(stream, count, 1, THREADS)?.run(calls::merge(&merge))?;
-        }
+        // they have at most.
+        let parts = located.accumulate(stream, fold, memory, scan, |batch| unsafe {
+            launches.launch(stream, false, &Query::Aggregate(batch))
+        })?;
+        reserve(&mut on_shard.keys, 2 * count)?;
+        let AggregateBatch { counts, parts, sums, count: ranges, .. } = parts;
+        let (sums, before, merged) = (sums.as_const(), Global::null(), on_shard.keys.write_on(stream)?);
+        let merge = MergeArgs { counts, parts, sums, before, count: ranges, merged, fold };
+        // SAFETY: each range or part has its accumulator.
+        unsafe { launch::over(stream, ranges, 1, THREADS)?.run(calls::merge(&merge))? };
         if number != 0 {
             reserve(&mut copied.keys, 2 * count)?;
             let part = PeerPart { from: &on_shard.keys, range: 0..2 * count, stream, at: 0 };

@@ -103,7 +103,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         stream.wait(&batch.submitted)?;
         let starts = piece.number * shards..(piece.number + 1) * shards;
         slot.next.copy_from_buffer(stream, 0, &self.bucket_starts, starts)?;
-        let (keys, places) = (write(&mut slot.keys, stream, 0)?, slot.positions.write_on(stream)?);
+        let (keys, positions) = (write(&mut slot.keys, stream, 0)?, slot.positions.write_on(stream)?);
         let next = slot.next.write_on(stream)?;
         let (tiles, count) = (tiles(stream, count)?, count as u64);
         // SAFETY: the caller's contract; each bucket can hold the whole piece, and for a sorted piece its parts.
@@ -112,11 +112,12 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
                 let (first, cuts, bucket_starts) =
                     (piece.range.start as u64, self.cuts.read_on(stream)?, next.as_const());
                 let shards = shards as u32;
-                let args = ShiftArgs { queries, count, first, cuts, bucket_starts, keys, places, shards, padding: 0 };
+                let args =
+                    ShiftArgs { queries, count, first, cuts, bucket_starts, keys, positions, shards, padding: 0 };
                 return Ok(tiles.run(calls::shift(&args))?);
             }
             let (splitters, flip, shards) = (self.splitters.device.read_on(stream)?, K::FLIP, shards as u32);
-            let args = ScatterArgs { queries, count, splitters, next, keys, places, shards, padding: 0, flip };
+            let args = ScatterArgs { queries, count, splitters, next, keys, positions, shards, padding: 0, flip };
             tiles.run(calls::scatter(&args))?;
         }
         Ok(slot.next.download_async(stream, 0..shards, &mut slot.staged_next, 0)?)

@@ -88,7 +88,7 @@ fn multi_maps_in_shards_keep_all_values_in_order() -> Result<()> {
     Ok(())
 }
 
-/// One key has most values: no border can divide them.
+/// One key has most values: no border can separate them.
 #[test]
 fn a_key_of_a_multi_map_stays_in_one_shard() -> Result<()> {
     let keys: Vec<u64> = (0..100).map(|i| if i < 90 { 50 } else { i }).collect();

@@ -1,9 +1,6 @@
 //! The choice of a kernel by its words.
 
-use crate::{
-    Aggregate, AggregateArgs, Gather, GatherArgs, Get, GetArgs, Locate, LocateArgs, Neighbor, NeighborArgs, Rank,
-    RankArgs,
-};
+use crate::{Gather, GatherArgs, Get, GetArgs, Locate, LocateArgs, Neighbor, NeighborArgs, Rank, RankArgs};
 use lanetree_simt::{Call, Word, entry_by_words};
 
 macro_rules! by_words {
@@ -23,10 +20,6 @@ by_words! {
     neighbor(NeighborArgs) => Neighbor<K, V>;
     /// The kernel that locates ranges.
     locate(LocateArgs) => Locate<K, V>;
-    /// The kernel that aggregates ranges, with 8 lanes per range.
-    aggregate_narrow(AggregateArgs) => Aggregate<K, V, 8>;
-    /// The kernel that aggregates parts of ranges, with a warp per part.
-    aggregate_wide(AggregateArgs) => Aggregate<K, V, 32>;
     /// The kernel that copies ranges, with 8 lanes per range.
     gather_narrow(GatherArgs) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.

@@ -17,6 +17,6 @@ mod search;
 
 pub use get::{Get, GetArgs};
 pub use neighbor::{Neighbor, NeighborArgs};
-pub use range::{Aggregate, AggregateArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
+pub use range::{GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use rank::{Rank, RankArgs};
 pub use search::{ArrayRef, IN_FLIGHT};

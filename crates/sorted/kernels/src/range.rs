@@ -3,7 +3,7 @@
 
 use crate::search::ArrayRef;
 use core::marker::PhantomData;
-use lanetree_simt::{AggregateBatch, GatherBatch, Hint, Kernel, LocateBatch, QueryArgs, Simt, Word};
+use lanetree_simt::{GatherBatch, Hint, Kernel, LocateBatch, QueryArgs, Simt, Word};
 
 /// Arguments of [`Locate`].
 pub type LocateArgs<K, V> = QueryArgs<ArrayRef<K, V>, LocateBatch<K>>;
@@ -67,34 +67,6 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
                 simt.store(args.values, at, value, Hint::Streaming);
                 at += u64::from(G);
             }
-        }
-    }
-}
-
-/// Arguments of [`Aggregate`].
-pub type AggregateArgs<K, V> = QueryArgs<ArrayRef<K, V>, AggregateBatch>;
-
-/// Aggregates the values of a batch of ranges: `G` lanes per range or part; any block of whole warps.
-#[derive(Debug)]
-pub struct Aggregate<K, V, const G: u32>(PhantomData<(K, V)>);
-
-impl<K: Word, V: Word, const G: u32> Kernel for Aggregate<K, V, G> {
-    type Args = AggregateArgs<K, V>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: the ranges' pairs are in the array, whose cursors and counts these are.
-        unsafe {
-            args.run::<S, G>(simt, |part| {
-                let mut sum = args.fold.start();
-                let mut at = u64::from(simt.lane() % G);
-                while at < part.len {
-                    let value = simt.load(args.tree.values, part.cursor + part.skip + at, Hint::ReadOnly);
-                    sum = args.fold.combine(sum, args.fold.of(value));
-                    at += u64::from(G);
-                }
-                sum
-            });
         }
     }
 }

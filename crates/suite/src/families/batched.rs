@@ -62,25 +62,32 @@ type LookUp<'t, V> = dyn Fn(&mut Buffer<V>, &mut Buffer<u32>) -> Result<()> + 't
 /// Tunes Harmonia's look-ups.
 type Tune<'t, K, V> = dyn for<'a> Fn(harmonia::OnStream<'a, K, V>) -> harmonia::OnStream<'a, K, V> + 't;
 
+/// What [`Batched`] takes from the index's own methods of these names.
+macro_rules! batches_of {
+    ($scratch:ty) => {
+        type Scratch = $scratch;
+
+        fn scratch(&self, operations: usize) -> Result<Self::Scratch> {
+            <$scratch>::new(self.device(), operations)
+        }
+
+        fn apply_on(
+            &mut self,
+            stream: &Stream,
+            batch: Batch<'_, K, &Buffer<V>>,
+            scratch: &mut Self::Scratch,
+        ) -> Result<UpdateReport> {
+            self.apply_on(stream, batch, scratch)
+        }
+
+        fn check_structure(&self) {
+            self.check_structure();
+        }
+    };
+}
+
 impl<K: Key, V: Word> Batched for Harmonia<K, V> {
-    type Scratch = harmonia::UpdateScratch<K, V>;
-
-    fn scratch(&self, operations: usize) -> Result<Self::Scratch> {
-        harmonia::UpdateScratch::new(self.device(), operations)
-    }
-
-    fn apply_on(
-        &mut self,
-        stream: &Stream,
-        batch: Batch<'_, K, &Buffer<V>>,
-        scratch: &mut Self::Scratch,
-    ) -> Result<UpdateReport> {
-        self.apply_on(stream, batch, scratch)
-    }
-
-    fn check_structure(&self) {
-        self.check_structure();
-    }
+    batches_of!(harmonia::UpdateScratch<K, V>);
 
     /// Some batches by every kernel that there is: every width of thread groups, both child regions, and by all ways to treat
     /// a batch's order.
@@ -162,24 +169,7 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
 }
 
 impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
-    type Scratch = lane_tree::UpdateScratch<K>;
-
-    fn scratch(&self, operations: usize) -> Result<Self::Scratch> {
-        lane_tree::UpdateScratch::new(self.device(), operations)
-    }
-
-    fn apply_on(
-        &mut self,
-        stream: &Stream,
-        batch: Batch<'_, K, &Buffer<V>>,
-        scratch: &mut Self::Scratch,
-    ) -> Result<UpdateReport> {
-        self.apply_on(stream, batch, scratch)
-    }
-
-    fn check_structure(&self) {
-        self.check_structure();
-    }
+    batches_of!(lane_tree::UpdateScratch<K>);
 
     /// Scans.
     fn ask(&self, stream: &Stream, question: &Question<K>) -> Option<Result<Answer<K>>> {

@@ -1,14 +1,14 @@
 //! What becomes of a node's pairs by a batch.
 
 use super::{Changes, Effect};
-use crate::layout::{BITMAP_CHILDREN, line_slots};
+use crate::layout::{BITMAP_CHILDREN, bucket_slots};
 use crate::search::TreeRef;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, KeyWord, Shared, Simt, WARP};
 
 /// The most pairs of a node.
 pub(super) const fn node_pairs<K: KeyWord, V: Value>() -> u32 {
-    BITMAP_CHILDREN * line_slots::<K, V>()
+    BITMAP_CHILDREN * bucket_slots::<K, V>()
 }
 
 /// Set in a word of [`Fates`] if the pair is removed or gets another value: then an operation writes what takes its place.
@@ -32,7 +32,7 @@ fn word_in_row<K: KeyWord, V: Value>(lane: u32, row: u32) -> u32 {
     row * WARP + (lane + row * (WARP / rows)) % WARP
 }
 
-/// For each pair of a node by how many places it moves, in a warp's shared memory. An operation knows how many of the node's pairs
+/// For each pair of a node by how many positions it moves, in a warp's shared memory. An operation knows how many of the node's pairs
 /// come before its own: so all pairs' moves are sums over these, and no keys are compared.
 #[derive(Clone, Copy)]
 pub(super) struct Fates(Shared<u32>);
@@ -75,15 +75,15 @@ impl Fates {
             simt.sync_warp(FULL_MASK);
             let mut at = from + u64::from(lane);
             while at < to {
-                let place = changes.place(simt, at);
-                let by = match place.effect() {
+                let located = changes.located(simt, at);
+                let by = match located.effect() {
                     Effect::None => 0,
                     Effect::Insert => ONE,
                     Effect::Replace => IS_GONE,
                     Effect::Remove => IS_GONE.wrapping_sub(ONE),
                 };
-                if by != 0 && place.before() < len {
-                    simt.shared_atomic_add(self.0, word_of::<K, V>(place.before()), by);
+                if by != 0 && located.before() < len {
+                    simt.shared_atomic_add(self.0, word_of::<K, V>(located.before()), by);
                 }
                 at += u64::from(WARP);
             }
@@ -117,12 +117,12 @@ impl Fates {
         }
     }
 
-    /// Per thread. The place of a pair in its node after the batch; none if the pair is gone.
+    /// Per thread. The position of a pair in its node after the batch; none if the pair is gone.
     ///
     /// # Safety
     /// It is one of those that were looked at.
     #[inline(always)]
-    pub(super) unsafe fn place<S: Simt, K: KeyWord, V: Value>(self, simt: S, pair: u32) -> Option<u32> {
+    pub(super) unsafe fn position<S: Simt, K: KeyWord, V: Value>(self, simt: S, pair: u32) -> Option<u32> {
         // SAFETY: the caller's.
         let word = unsafe { simt.shared_load(self.0, word_of::<K, V>(pair)) };
         (word & IS_GONE == 0).then_some(pair.wrapping_add((word.cast_signed() >> 1).cast_unsigned()))
@@ -150,26 +150,26 @@ impl Pairs {
     /// All.
     pub(super) const ALL: Self = Self(u32::MAX << 16);
 
-    /// Those from a place on.
+    /// Those from a position on.
     #[inline(always)]
     pub(super) fn from(self, start: u32) -> Self {
         Self(self.0 & u32::MAX << 16 | start)
     }
 
-    /// Those before a place.
+    /// Those before a position.
     #[inline(always)]
     pub(super) fn before(self, end: u32) -> Self {
         Self(self.0 & 0xffff | end << 16)
     }
 
     #[inline(always)]
-    fn has(self, place: u32) -> bool {
-        self.0 & 0xffff <= place && place < self.0 >> 16
+    fn has(self, position: u32) -> bool {
+        self.0 & 0xffff <= position && position < self.0 >> 16
     }
 }
 
 impl<K: KeyWord, V: Value> Changes<K, V> {
-    /// Warp collective (all lanes). Calls `each` with every pair of a part of a node that stays, and with its place in the node after the batch,
+    /// Warp collective (all lanes). Calls `each` with every pair of a part of a node that stays, and with its position in the node after the batch,
     /// less by how much the node grows before the part's first operation: each in one lane.
     ///
     /// # Safety
@@ -191,13 +191,13 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
                 fates.find(simt, self, (from, to), len);
             }
             let growth_before = self.growth(simt, from);
-            tree.for_each_pair(simt, tree.lines_of(simt, number), len, |place, key, value: V| {
-                if !pairs.has(place) {
+            tree.for_each_pair(simt, tree.buckets_of(simt, number), len, |position, key, value: V| {
+                if !pairs.has(position) {
                     return;
                 }
                 let to = match is_summed {
-                    true => fates.place::<S, K, V>(simt, place),
-                    false => self.moved(simt, (place, key), tree.flip, (from, to), growth_before),
+                    true => fates.position::<S, K, V>(simt, position),
+                    false => self.moved(simt, (position, key), tree.flip, (from, to), growth_before),
                 };
                 if let Some(to) = to {
                     each(to, key, value);
@@ -206,21 +206,21 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         }
     }
 
-    /// Per thread. The place, in its node after the batch, of the pair that an operation inserts or gives a value; none if it does neither.
+    /// Per thread. The position, in its node after the batch, of the pair that an operation inserts or gives a value; none if it does neither.
     /// `growth_before` is that before the node's operations.
     ///
     /// # Safety
     /// There is such an operation.
     #[inline(always)]
-    pub(super) unsafe fn place_of_own<S: Simt>(&self, simt: S, at: u64, growth_before: u64) -> Option<u64> {
+    pub(super) unsafe fn position_of_own<S: Simt>(&self, simt: S, at: u64, growth_before: u64) -> Option<u64> {
         // SAFETY: the caller's.
         unsafe {
-            let place = self.place(simt, at);
-            if !matches!(place.effect(), Effect::Insert | Effect::Replace) {
+            let located = self.located(simt, at);
+            if !matches!(located.effect(), Effect::Insert | Effect::Replace) {
                 return None;
             }
             let growth = self.growth(simt, at).wrapping_sub(growth_before);
-            Some(u64::from(place.before()).wrapping_add(growth))
+            Some(u64::from(located.before()).wrapping_add(growth))
         }
     }
 }

@@ -1,38 +1,38 @@
 //! Batches of changes.
 //!
 //! The operations are sorted, and find their buckets ([`Search`]). Buckets that have room for theirs are to be changed alone
-//! ([`PlanLines`], [`WriteLines`]), others shift pairs to the next or previous bucket ([`PlanShifts`],
+//! ([`PlanBuckets`], [`WriteBuckets`]), others shift pairs to the next or previous bucket ([`PlanShifts`],
 //! [`WriteShifts`]). Where that does not go, a node is to be rewritten in its own buckets or, if these are too few, in new ones
 //! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are split into new nodes with new buckets, as in a
-//! build ([`SizeDivided`], [`MovePairs`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Buckets
+//! build ([`SizeSplit`], [`MovePairs`], [`AssignParts`]), and the other nodes move aside ([`Relocate`]). Buckets
 //! never move; where very many nodes would be split, the tree is rebuilt in one pass ([`Starts`], [`Spans`], [`Rebuild`]).
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
-mod divide;
+mod bucket;
+mod buckets;
 mod fates;
-mod line;
-mod lines;
 mod nodes;
 mod rebuild;
 mod relocate;
 mod search;
+mod split;
 
-pub use divide::{
-    DivideArgs, ListDivided, ListDividedArgs, MOVE_WARPS, MovePairs, PlaceParts, PlacePartsArgs, SizeDivided,
-    SizeDividedArgs, move_warps,
-};
-pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
+pub use buckets::{BUCKET_THREADS, BucketChangesArgs, PlanBuckets, PlanShifts, WriteBuckets, WriteShifts};
 pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use rebuild::{
-    OtherParts, PlaceOthers, PlaceOthersArgs, REBUILD_WARPS, REBUILT_WORDS, Rebuild, RebuildArgs, SizeOthers,
+    AssignOthers, AssignOthersArgs, OtherParts, REBUILD_WARPS, REBUILT_WORDS, Rebuild, RebuildArgs, SizeOthers,
     SizeOthersArgs, Spans, Starts, StartsArgs, rebuild_pairs,
 };
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
+pub use split::{
+    AssignParts, AssignPartsArgs, ListSplit, ListSplitArgs, MOVE_WARPS, MovePairs, MovePairsArgs, SizeSplit,
+    SizeSplitArgs, move_warps,
+};
 
 use crate::layout::{
-    LINE_WORDS, MOST_CHUNK_SLOTS, Record, chunk_at, chunk_slots, has_values_beside, pairs_of, record_at, value_at,
+    BUCKET_WORDS, MOST_CHUNK_SLOTS, Record, chunk_at, chunk_slots, has_values_beside, pairs_of, record_at, value_at,
 };
 use crate::search::TreeRef;
 use crate::values;
@@ -69,15 +69,15 @@ impl Effect {
 
 /// Where an operation has an effect, and which, in a word.
 #[derive(Clone, Copy)]
-struct Place(u32);
+struct Located(u32);
 
-impl Place {
+impl Located {
     /// After `before` pairs of its node, in a bucket of the node that has `len` pairs, and perhaps the node's last ones.
     /// `is_reached` says whether look-ups come to this bucket; they do not ask how far a key is from others.
     #[inline(always)]
-    fn new(effect: Effect, before: u32, (line, len, is_last): (u32, u32, bool), is_reached: bool) -> Self {
+    fn new(effect: Effect, before: u32, (bucket, len, is_last): (u32, u32, bool), is_reached: bool) -> Self {
         let flags = u32::from(is_reached) | u32::from(is_last) << 1;
-        Self(before | line << 11 | (len.wrapping_sub(1) % 16) << 17 | flags << 21 | (effect as u32) << 30)
+        Self(before | bucket << 11 | (len.wrapping_sub(1) % 16) << 17 | flags << 21 | (effect as u32) << 30)
     }
 
     /// The pairs of the node before it.
@@ -88,7 +88,7 @@ impl Place {
 
     /// Its bucket in the node.
     #[inline(always)]
-    fn line(self) -> u32 {
+    fn bucket(self) -> u32 {
         self.0 >> 11 & 63
     }
 
@@ -176,7 +176,7 @@ const APPENDED: Shared<u32> = Shared::at(0, 2);
 /// Bytes of shared memory of [`append`].
 const APPEND_BYTES: u32 = APPENDED.end();
 
-/// Block collective. The place of the thread's element in a list, if it has one; the elements come in any order. Callers branch by
+/// Block collective. The position of the thread's element in a list, if it has one; the elements come in any order. Callers branch by
 /// the result only: if they branched again by what they pass, the compiler would put all of this, barriers too, on both sides of the
 /// branch, and a warp whose lanes part would wait for itself.
 ///
@@ -227,10 +227,10 @@ kernel_args! {
         pub values: Global<V>,
         /// Nodes, from [`Search`].
         pub nodes: Global<u32>,
-        /// Places, from [`Search`].
-        pub places: Global<u32>,
+        /// Positions, from [`Search`].
+        pub located: Global<u32>,
         /// Buckets, from [`Search`].
-        pub lines: Global<u32>,
+        pub buckets: Global<u32>,
         /// Sums of [`SearchArgs::counts`] before each operation, and the total: `[count + 1]`.
         pub before: Global<u64>,
         /// How many operations.
@@ -289,7 +289,7 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         }
     }
 
-    /// Per thread. The place of a node's pair after the batch, by a search among the node's operations, from `from` to `to`; none if one of
+    /// Per thread. The position of a node's pair after the batch, by a search among the node's operations, from `from` to `to`; none if one of
     /// them removes the pair or gives it a value. `growth_before` is that before these operations.
     ///
     /// # Safety
@@ -307,7 +307,7 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         unsafe {
             let after = first_not(from, to, |at| self.key(simt, at, flip) <= key);
             if after > from && self.key(simt, after - 1, flip) == key {
-                let effect = self.place(simt, after - 1).effect();
+                let effect = self.located(simt, after - 1).effect();
                 if matches!(effect, Effect::Replace | Effect::Remove) {
                     return None;
                 }
@@ -331,9 +331,9 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
     /// # Safety
     /// There is such an operation.
     #[inline(always)]
-    unsafe fn place<S: Simt>(&self, simt: S, at: u64) -> Place {
+    unsafe fn located<S: Simt>(&self, simt: S, at: u64) -> Located {
         // SAFETY: the caller's.
-        Place(unsafe { simt.load(self.places, at, Hint::ReadOnly) })
+        Located(unsafe { simt.load(self.located, at, Hint::ReadOnly) })
     }
 
     /// Per thread. The node of an operation.
@@ -369,11 +369,11 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node.
     #[inline(always)]
-    unsafe fn lines_of<S: Simt>(&self, simt: S, number: u32) -> (u32, u32) {
+    unsafe fn buckets_of<S: Simt>(&self, simt: S, number: u32) -> (u32, u32) {
         // SAFETY: nodes.
         unsafe {
-            let first = self.first_line(simt, number);
-            (first, self.end_line(simt, number) - first)
+            let first = self.first_bucket(simt, number);
+            (first, self.end_bucket(simt, number) - first)
         }
     }
 
@@ -392,7 +392,7 @@ impl<K: KeyWord> TreeRef<K> {
         if K::BITS == 32 { word >> 32 } else { word }
     }
 
-    /// Warp collective (all lanes). Calls `each` with the place and the pair of every pair of a node, each in one lane.
+    /// Warp collective (all lanes). Calls `each` with the position and the pair of every pair of a node, each in one lane.
     ///
     /// # Safety
     /// The node exists, and has `len` pairs.
@@ -400,14 +400,14 @@ impl<K: KeyWord> TreeRef<K> {
     unsafe fn for_each_pair<S: Simt, V: Value>(
         &self,
         simt: S,
-        (first, lines): (u32, u32),
+        (first, buckets): (u32, u32),
         len: u32,
         mut each: impl FnMut(u32, K, V),
     ) {
         let slots = chunk_slots::<K, V>();
         let (mut round, mut at) = (0, 0);
         let mut before = K::MIN;
-        let chunks = lines * (LINE_WORDS / 2);
+        let chunks = buckets * (BUCKET_WORDS / 2);
         while at < len && round < chunks {
             // Their loads overlap.
             const TOGETHER: usize = 4;
@@ -415,10 +415,10 @@ impl<K: KeyWord> TreeRef<K> {
             unroll!(TOGETHER, i => {
                 let own = round + i as u32 * WARP + simt.lane();
                 if own < chunks {
-                    let from = u64::from(first) * u64::from(LINE_WORDS / 2) + u64::from(own);
+                    let from = u64::from(first) * u64::from(BUCKET_WORDS / 2) + u64::from(own);
                     // Coherent, as the kernel that calls may write the buckets afterwards.
                     // SAFETY: a bucket of the node.
-                    words[i] = unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(from), Hint::Default) };
+                    words[i] = unsafe { simt.load_vector(self.buckets, chunk_at::<K, V>(from), Hint::Default) };
                 }
             });
             unroll!(TOGETHER, i => {
@@ -431,28 +431,28 @@ impl<K: KeyWord> TreeRef<K> {
                 // Free slots repeat what is before them.
                 let is_first = own == 0;
                 let mut new = [false; MOST_CHUNK_SLOTS];
-                let (mut place, mut count) = (at, 0);
+                let (mut position, mut count) = (at, 0);
                 unroll!(MOST_CHUNK_SLOTS, slot => {
                     if (slot as u32) < slots {
                         let before = if slot == 0 { left } else { pairs[slot.saturating_sub(1)].0 };
                         new[slot] = is_own && (slot == 0 && is_first || pairs[slot].0 > before);
                         let mask = simt.ballot(FULL_MASK, new[slot]);
-                        place += (mask & simt.lanes_below()).count_ones();
+                        position += (mask & simt.lanes_below()).count_ones();
                         count += mask.count_ones();
                     }
                 });
                 unroll!(MOST_CHUNK_SLOTS, slot => {
                     if (slot as u32) < slots && simt.opaque(u32::from(new[slot])) != 0 {
-                        let (line, in_line) = (first + own / (LINE_WORDS / 2), own % (LINE_WORDS / 2));
+                        let (bucket, in_bucket) = (first + own / (BUCKET_WORDS / 2), own % (BUCKET_WORDS / 2));
                         let mut value = pairs[slot].1;
                         if has_values_beside::<K, V>() {
-                            let at = value_at::<K, V>(line, in_line);
+                            let at = value_at::<K, V>(bucket, in_bucket);
                             // SAFETY: a slot of the node; the only one of its chunk.
-                            value = unsafe { values::load(simt, self.lines.cast::<V>(), at, Hint::Default) };
+                            value = unsafe { values::load(simt, self.buckets.cast::<V>(), at, Hint::Default) };
                         }
-                        each(place, pairs[slot].0, value);
+                        each(position, pairs[slot].0, value);
                     }
-                    place += u32::from(new[slot]);
+                    position += u32::from(new[slot]);
                 });
                 at += count;
                 before = simt.shuffle(FULL_MASK, last, WARP - 1);

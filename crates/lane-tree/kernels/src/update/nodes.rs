@@ -1,10 +1,10 @@
 //! Nodes that are rewritten, each in its own buckets or, if these are too few, in new ones.
 
+use super::buckets::{is_marked, mark};
 use super::fates::{Fates, node_pairs};
-use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, append};
-use crate::layout::{BITMAP_CHILDREN, line_slots};
-use crate::node::{NodeOutputs, NodePlace, Source, note_formats, plan, plan_words, save, saved, write};
+use crate::layout::{BITMAP_CHILDREN, bucket_slots};
+use crate::node::{NodeOutputs, NodePosition, Source, note_formats, plan, plan_words, save, saved, write};
 use crate::plan_memory::PlanMemory;
 use crate::search::TreeRef;
 use crate::stretch::Filling;
@@ -141,10 +141,10 @@ kernel_args! {
         /// instead; added to the former values.
         pub counts: GlobalMut<u64>,
         /// Of [`WriteNodes`]: the first of all new buckets.
-        pub new_line: u64,
+        pub new_bucket: u64,
         /// A bit for each node of the lowest level. [`PlanNodes`] sets the bits of nodes that must be split;
         /// [`WriteNodes`] skips nodes whose bits are set.
-        pub divided: GlobalMut<u32>,
+        pub must_split: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: the tree's nodes.
         pub nodes: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its records.
@@ -152,7 +152,7 @@ kernel_args! {
         /// Out, of [`WriteNodes`]: where the buckets of its nodes end.
         pub ends: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its buckets.
-        pub lines: GlobalMut<u64>,
+        pub buckets: GlobalMut<u64>,
         /// Out, of [`WriteNodes`]: the formats of all nodes.
         pub formats: GlobalMut<u32>,
     }
@@ -165,7 +165,7 @@ enum PlanWord {
     /// Its pairs before the batch.
     Len = 0,
     /// The new buckets that it gets; 0 if it keeps its own.
-    NewLines = 1,
+    NewBuckets = 1,
     /// The new buckets before them; without any, 0.
     Before = 2,
     /// The first word of its plan as it is saved, at an even index.
@@ -191,7 +191,7 @@ pub const CHANGE_WARPS: u32 = 4;
 
 /// Bytes of shared memory that a warp has for what becomes of a node's pairs, and then to plan a node.
 pub(super) const fn rest_bytes<K: KeyWord, V: Value>() -> u32 {
-    let (fates, plan) = (Fates::bytes::<K, V>(), PlanMemory::bytes(line_slots::<K, V>()));
+    let (fates, plan) = (Fates::bytes::<K, V>(), PlanMemory::bytes(bucket_slots::<K, V>()));
     if fates > plan { fates } else { plan }
 }
 
@@ -263,7 +263,7 @@ unsafe fn change_all<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesA
 #[inline(always)]
 unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<K, V>, index: u64, writes: bool) {
     let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
-    let slots = line_slots::<K, V>();
+    let slots = bucket_slots::<K, V>();
     let (offset, end) = (simt.warp() * warp_bytes::<K, V>(writes), (simt.warp() + 1) * warp_bytes::<K, V>(writes));
     let staged = Staged::<K, V>::at(offset, node_pairs::<K, V>(), writes);
     // What becomes of the pairs is known no more when the node is planned.
@@ -272,19 +272,19 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
     // SAFETY: nodes of the tree and their operations.
     unsafe {
         let number = simt.load(args.listed, index, Hint::ReadOnly);
-        if writes && is_marked(simt, args.divided.as_const(), number) {
+        if writes && is_marked(simt, args.must_split.as_const(), number) {
             return;
         }
         let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
         let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
-        let (rank, (first_line, room)) = (tree.rank_of::<S, V>(simt, number), tree.lines_of(simt, number));
+        let (rank, (first_bucket, room)) = (tree.rank_of::<S, V>(simt, number), tree.buckets_of(simt, number));
         let word = |word: PlanWord| index * u64::from(node_plan_words::<K, V>()) + word as u64;
         let noted = |at: PlanWord| simt.load(args.plans.as_const(), word(at), Hint::ReadOnly);
         // The buckets that it gets, if it gets new ones, and the first of them.
-        let (mut new_room, mut new_line) = (0, args.new_line as u32);
+        let (mut new_room, mut new_bucket) = (0, args.new_bucket as u32);
         let len = if writes {
-            new_room = noted(PlanWord::NewLines);
-            new_line += noted(PlanWord::Before);
+            new_room = noted(PlanWord::NewBuckets);
+            new_bucket += noted(PlanWord::Before);
             noted(PlanWord::Len)
         } else {
             (tree.rank_of::<S, V>(simt, number + 1) - rank) as u32
@@ -295,16 +295,16 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         let has_slots = 0 < new_len && new_len <= u64::from(BITMAP_CHILDREN * slots);
         if has_slots && to - from <= MOST_CHANGES {
             fates.find(simt, changes, (from, to), len);
-            tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
-                if let Some(to) = fates.place::<S, K, V>(simt, place) {
+            tree.for_each_pair(simt, (first_bucket, room), len, |position, key, value: V| {
+                if let Some(to) = fates.position::<S, K, V>(simt, position) {
                     staged.put(simt, to, key, writes.then_some(value));
                 }
             });
             let mut at = from + u64::from(lane);
             while at < to {
-                if let Some(place) = changes.place_of_own(simt, at, growth_before) {
+                if let Some(position) = changes.position_of_own(simt, at, growth_before) {
                     let value = writes.then(|| changes.value(simt, at));
-                    staged.put(simt, place as u32, changes.key(simt, at, tree.flip), value);
+                    staged.put(simt, position as u32, changes.key(simt, at, tree.flip), value);
                 }
                 at += u64::from(WARP);
             }
@@ -312,19 +312,19 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             let new_len = new_len as u32;
             // One after the other, as a plan is long: in its own buckets; then in new ones, if it gets more.
             let more = (new_len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN);
-            let mut lines = room;
+            let mut buckets = room;
             if !writes {
                 loop {
                     // Evenly over most buckets, since one in five or six will be shorter than it is to be; if these are too few,
                     // into full ones.
-                    let even = (new_len * 304).div_ceil(lines.max(1)).max(256);
+                    let even = (new_len * 304).div_ceil(buckets.max(1)).max(256);
                     let full = Filling::new(slots * 256);
                     let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
-                    is_planned = plan(simt, staged, new_len, fillings, lines, memory);
-                    if is_planned.is_some() || more <= lines {
+                    is_planned = plan(simt, staged, new_len, fillings, buckets, memory);
+                    if is_planned.is_some() || more <= buckets {
                         break;
                     }
-                    (lines, new_room) = (more, more);
+                    (buckets, new_room) = (more, more);
                 }
             }
             if writes {
@@ -343,7 +343,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 };
                 let mut before = 0;
                 if is_planned.is_none() {
-                    mark(simt, args.divided, number);
+                    mark(simt, args.must_split, number);
                     add(0, 1);
                 } else if new_room > 0 {
                     before = add(1, new_room) as u32;
@@ -351,14 +351,15 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 }
                 note(PlanWord::Before, before);
                 note(PlanWord::Len, len);
-                note(PlanWord::NewLines, new_room);
+                note(PlanWord::NewBuckets, new_room);
             }
         } else if let Some(plan) = is_planned {
-            let outputs = NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, lines: args.lines };
+            let outputs =
+                NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, buckets: args.buckets };
             let is_new = new_room > 0;
-            let (first_line, lines) = if is_new { (new_line, new_room) } else { (first_line, room) };
-            let place = NodePlace { number, first_line, rank, lines, is_new };
-            write(simt, staged, new_len as u32, plan, place, outputs, memory);
+            let (first_bucket, buckets) = if is_new { (new_bucket, new_room) } else { (first_bucket, room) };
+            let position = NodePosition { number, first_bucket, rank, buckets, is_new };
+            write(simt, staged, new_len as u32, plan, position, outputs, memory);
             if lane == 0 {
                 note_formats(simt, args.formats, plan.quantiser.format() as u32);
             }

@@ -3,21 +3,21 @@
 //! The pairs after the batch are cut into parts, as a build cuts them, and nearly every part becomes one node. Ranks and the sums over the
 //! operations say where each old node's pairs go among all pairs after the batch ([`Starts`]), so no key is read to know which old
 //! nodes have a block's pairs ([`Spans`]). A block takes some parts: it brings the pairs of the old nodes, and those of the operations, to their
-//! places in shared memory, and each warp cuts, plans and writes one part from there ([`Rebuild`]). Pairs in the middle of a block's
+//! positions in shared memory, and each warp cuts, plans and writes one part from there ([`Rebuild`]). Pairs in the middle of a block's
 //! parts are read once; an old node between two blocks' parts is read by both.
 //!
 //! A node has the number of its part, and its buckets are the next that nobody has. The few parts that are no node by the first
 //! plan are put aside, as pairs in global memory, and go the way of a build's other parts
 //! ([`CountOthers`](crate::CountOthers), [`WriteOthers`](crate::WriteOthers)). They may become more than one node, so then all nodes get
-//! their final numbers ([`SizeOthers`], [`PlaceOthers`], [`Relocate`](super::Relocate)). Buckets never move.
+//! their final numbers ([`SizeOthers`], [`AssignOthers`], [`Relocate`](super::Relocate)). Buckets never move.
 
 use super::Changes;
 use super::fates::{Fates, NodePart, Pairs};
 use super::nodes::{Staged, rest_bytes};
-use crate::build::{NodesArgs, Target, boundary, lines_of, write_node};
-use crate::layout::line_slots;
+use crate::build::{NodesArgs, Target, boundary, buckets_of, write_node};
+use crate::layout::bucket_slots;
 use crate::node::{From, Plan, Source, note_formats, plan_bitmap};
-use crate::parts::{LINE_BITS, TARGET_WORDS};
+use crate::parts::{BUCKET_BITS, TARGET_WORDS};
 use crate::plan_memory::PlanMemory;
 use crate::search::TreeRef;
 use crate::stretch::Filling;
@@ -73,7 +73,7 @@ pub const REBUILD_WARPS: u32 = 8;
 /// Most pairs that a block of [`Rebuild`] brings together.
 pub const fn rebuild_pairs<K: KeyWord, V: Value>() -> u32 {
     // Eight parts of random keys, filled to 0.75, and what their boundaries may be off.
-    if line_slots::<K, V>() == 4 { 1280 } else { 2336 }
+    if bucket_slots::<K, V>() == 4 { 1280 } else { 2336 }
 }
 
 kernel_args! {
@@ -122,14 +122,14 @@ kernel_args! {
         /// How many parts there are, how buckets are filled, and where nodes go. Out: in `others` the numbers from 0 on, as many
         /// as there are other parts.
         pub out: NodesArgs<K, V>,
-        /// In and out, from zeros: `[REBUILT_WORDS]`. The buckets of all nodes; the number of other parts << [`LINE_BITS`], and their
+        /// In and out, from zeros: `[REBUILT_WORDS]`. The buckets of all nodes; the number of other parts << [`BUCKET_BITS`], and their
         /// pairs.
         pub counts: GlobalMut<u64>,
         /// Room for buckets. Where there are more, they are counted alone.
-        pub most_lines: u64,
+        pub most_buckets: u64,
         /// Out: the other parts.
         pub others: OtherParts<K, V>,
-        /// Out: `[parts]`, 1 << [`LINE_BITS`] for each part that is a node, and 0 for others.
+        /// Out: `[parts]`, 1 << [`BUCKET_BITS`] for each part that is a node, and 0 for others.
         pub sizes: GlobalMut<u64>,
     }
 }
@@ -137,7 +137,7 @@ kernel_args! {
 /// Words of [`RebuildArgs::counts`].
 pub const REBUILT_WORDS: u32 = 2;
 /// The word that counts buckets.
-const LINES: u64 = 0;
+const BUCKETS: u64 = 0;
 /// The word that counts other parts.
 const OTHERS: u64 = 1;
 
@@ -163,12 +163,12 @@ impl<K: KeyWord, V: Value> RebuildArgs<K, V> {
     /// # Safety
     /// There is such an operation.
     #[inline(always)]
-    unsafe fn place_of<S: Simt>(&self, simt: S, at: u64) -> u64 {
+    unsafe fn position_of<S: Simt>(&self, simt: S, at: u64) -> u64 {
         let (tree, changes) = (&self.tree, &self.changes);
         // SAFETY: the caller's.
         unsafe {
             let rank = tree.rank_of::<S, V>(simt, changes.node(simt, at));
-            let before = rank + u64::from(changes.place(simt, at).before());
+            let before = rank + u64::from(changes.located(simt, at).before());
             before.wrapping_add(changes.growth(simt, at))
         }
     }
@@ -193,7 +193,7 @@ impl<K: KeyWord, V: Value> Kernel for Spans<K, V> {
         unsafe {
             let starts_before = |node: u64, pair: u64| simt.load(args.starts, node, Hint::ReadOnly) < pair;
             let operation = |node: u64| simt.load(args.operations, node, Hint::ReadOnly);
-            let is_before = |at: u64, pair: u64| args.place_of(simt, at) < pair;
+            let is_before = |at: u64, pair: u64| args.position_of(simt, at) < pair;
             let first = first_that_not(0, nodes, |node| starts_before(node + 1, from + 1));
             let end = first_that_not(first + 1, nodes, |node| starts_before(node, to));
             let at = first_that_not(operation(first), operation(first + 1), |at| is_before(at, from));
@@ -242,7 +242,7 @@ impl<K: KeyWord, V: Value> Kernel for Rebuild<K, V> {
         let (from, to) = args.window(block);
         let staged = Staged::<K, V>::at(0, rebuild_pairs::<K, V>(), true);
         let scratch = Self::STAGED_BYTES + simt.warp() * rest_bytes::<K, V>();
-        // SAFETY: nodes of the tree and their operations; the pairs have room in shared memory, each a place of its own.
+        // SAFETY: nodes of the tree and their operations; the pairs have room in shared memory, each a position of its own.
         unsafe {
             collect(simt, args, block, (from, to), staged, Fates::at::<K, V>(scratch));
             simt.barrier();
@@ -292,9 +292,9 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
         while own_at < end_at {
             let at = u64::from(own_at);
             // Relative to all pairs, as the growth is that of all operations.
-            if let Some(place) = changes.place_of_own(simt, at, 0) {
+            if let Some(position) = changes.position_of_own(simt, at, 0) {
                 let rank = tree.rank_of::<S, V>(simt, changes.node(simt, at));
-                let own = rank.wrapping_add(place).wrapping_sub(from);
+                let own = rank.wrapping_add(position).wrapping_sub(from);
                 if own < u64::from(len) {
                     let key = changes.key(simt, at, tree.flip);
                     staged.put(simt, own as u32, key, Some(changes.value(simt, at)));
@@ -312,18 +312,18 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
             // are before it, and may remove the first that is not.
             if simt.any(FULL_MASK, from_at < first_at) {
                 from_at = first_at - 1;
-                pairs = pairs.from(changes.place(simt, u64::from(from_at)).before());
+                pairs = pairs.from(changes.located(simt, u64::from(from_at)).before());
             }
             if simt.any(FULL_MASK, end_at < to_at) {
                 to_at = end_at;
-                pairs = pairs.before(changes.place(simt, u64::from(end_at)).before());
+                pairs = pairs.before(changes.located(simt, u64::from(end_at)).before());
             }
             // Relative to the block's first pair, wrapping; a node has fewer pairs than there are numbers of 32 bits.
             let rank = tree.rank_of::<S, V>(simt, number);
             let start = rank.wrapping_add(changes.growth(simt, u64::from(from_at))).wrapping_sub(from) as u32;
             let part = NodePart { number, operations: (u64::from(from_at), u64::from(to_at)), pairs };
-            changes.for_each_kept(simt, tree, part, fates, |place, key, value| {
-                let own = start.wrapping_add(place);
+            changes.for_each_kept(simt, tree, part, fates, |position, key, value| {
+                let own = start.wrapping_add(position);
                 if own < len {
                     staged.put(simt, own, key, Some(value));
                 }
@@ -349,7 +349,7 @@ unsafe fn write_part<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     scratch: u32,
 ) {
     let (lane, out) = (simt.lane(), &args.out);
-    let memory = PlanMemory::at(scratch, line_slots::<K, V>());
+    let memory = PlanMemory::at(scratch, bucket_slots::<K, V>());
     // SAFETY: the part's pairs, its elements, and the buckets or the room that it is given.
     unsafe {
         let plan = plan_bitmap(simt, source, len, Filling::new(out.filling), memory, |_, _| {});
@@ -357,8 +357,8 @@ unsafe fn write_part<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
         let is_node = simt.any(FULL_MASK, simt.opaque(u32::from(plan.is_some())) != 0);
         let plan = plan.unwrap_or(Plan::NONE);
         let (word, count, size) = match is_node {
-            true => (LINES, u64::from(lines_of(out, plan)), 1 << LINE_BITS),
-            false => (OTHERS, 1 << LINE_BITS | u64::from(len), 0),
+            true => (BUCKETS, u64::from(buckets_of(out, plan)), 1 << BUCKET_BITS),
+            false => (OTHERS, 1 << BUCKET_BITS | u64::from(len), 0),
         };
         let mut before = 0;
         if lane == 0 {
@@ -366,17 +366,17 @@ unsafe fn write_part<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             simt.store(args.sizes, part, size, Hint::Default);
         }
         let before = simt.shuffle(FULL_MASK, before, 0);
-        let low = (1 << LINE_BITS) - 1;
+        let low = (1 << BUCKET_BITS) - 1;
         if simt.any(FULL_MASK, simt.opaque(u32::from(is_node)) != 0) {
-            if before + count <= args.most_lines {
-                let target = Target { number: part as u32, line: before as u32, rank: start };
+            if before + count <= args.most_buckets {
+                let target = Target { number: part as u32, bucket: before as u32, rank: start };
                 write_node(simt, out, (source, len), plan, target, memory);
                 if lane == 0 {
                     note_formats(simt, out.formats, plan.quantiser.format() as u32);
                 }
             }
         } else {
-            let (index, first) = (before >> LINE_BITS, before & low);
+            let (index, first) = (before >> BUCKET_BITS, before & low);
             let others = &args.others;
             if first + u64::from(len) <= others.most_pairs {
                 if lane == 0 {
@@ -406,7 +406,7 @@ kernel_args! {
         pub parts: Global<u32>,
         /// How many.
         pub count: u64,
-        /// Out: as [`RebuildArgs::sizes`], with the nodes of these parts << [`LINE_BITS`], and their buckets.
+        /// Out: as [`RebuildArgs::sizes`], with the nodes of these parts << [`BUCKET_BITS`], and their buckets.
         pub sizes: GlobalMut<u64>,
     }
 }
@@ -433,8 +433,8 @@ impl Kernel for SizeOthers {
 }
 
 kernel_args! {
-    /// Arguments of [`PlaceOthers`].
-    pub struct PlaceOthersArgs {
+    /// Arguments of [`AssignOthers`].
+    pub struct AssignOthersArgs {
         /// From [`SizeOthers`]: `[parts]`.
         pub sizes: Global<u64>,
         /// Their sums before each part.
@@ -448,7 +448,7 @@ kernel_args! {
         /// How many other parts.
         pub count: u64,
         /// The first of their buckets.
-        pub first_line: u64,
+        pub first_bucket: u64,
         /// Out: `[parts]`, the final number of the node that a part is; [`u32::MAX`] for other parts.
         pub moves: GlobalMut<u32>,
         /// Out: as [`NodesArgs::targets`], of other parts: `[count]`.
@@ -458,10 +458,10 @@ kernel_args! {
 
 /// Finds out where nodes go if other parts are not one node each: a thread per part, of which the first ones also take an other part.
 #[derive(Debug)]
-pub struct PlaceOthers;
+pub struct AssignOthers;
 
-impl Kernel for PlaceOthers {
-    type Args = PlaceOthersArgs;
+impl Kernel for AssignOthers {
+    type Args = AssignOthersArgs;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -469,15 +469,15 @@ impl Kernel for PlaceOthers {
         if part >= args.parts {
             return;
         }
-        let low = (1 << LINE_BITS) - 1;
+        let low = (1 << BUCKET_BITS) - 1;
         // SAFETY: a part; and one of the others.
         unsafe {
             let is_node = simt.load(args.sizes, part, Hint::ReadOnly) & low == 0;
-            let number = (simt.load(args.before, part, Hint::ReadOnly) >> LINE_BITS) as u32;
+            let number = (simt.load(args.before, part, Hint::ReadOnly) >> BUCKET_BITS) as u32;
             simt.store(args.moves, part, if is_node { number } else { u32::MAX }, Hint::Default);
             if part < args.count {
                 let other = u64::from(simt.load(args.others, part, Hint::ReadOnly));
-                let start = simt.load(args.before, other, Hint::ReadOnly) + args.first_line;
+                let start = simt.load(args.before, other, Hint::ReadOnly) + args.first_bucket;
                 let rank = simt.load(args.ranks, part, Hint::ReadOnly);
                 let to = part * u64::from(TARGET_WORDS);
                 simt.store(args.targets, to, start, Hint::Default);

@@ -2,9 +2,9 @@
 
 use super::Changes;
 use crate::layout::{
-    LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, line_at, node_at, pairs_of, record_at, record_words,
+    BUCKET_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, bucket_at, node_at, pairs_of, record_at, record_words,
 };
-use crate::parts::{Divided, DividedWord, LINE_BITS};
+use crate::parts::{BUCKET_BITS, SplitNodes, SplitWord};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -16,8 +16,8 @@ kernel_args! {
         /// The batch.
         pub changes: Changes<K, V>,
         /// The nodes that are split, if there are any.
-        pub divided: Divided,
-        /// Nodes << [`LINE_BITS`] and buckets of the parts before each of these nodes' parts.
+        pub split: SplitNodes,
+        /// Nodes << [`BUCKET_BITS`] and buckets of the parts before each of these nodes' parts.
         pub before: Global<u64>,
         /// Nodes of the lowest level.
         pub leaf_nodes: u64,
@@ -52,12 +52,12 @@ impl<K: KeyWord, V: Value> Kernel for Ranks<K, V> {
                 return;
             }
             let mut to = node as u32;
-            let divided = &args.divided;
-            let index = if divided.count > 0 { divided.upto(simt, DividedWord::Node, node) } else { 0 };
+            let split = &args.split;
+            let index = if split.count > 0 { split.upto(simt, SplitWord::Node, node) } else { 0 };
             if index > 0 {
-                let before = simt.load(args.before, divided.get(simt, index, DividedWord::Parts), Hint::ReadOnly);
-                to = to.wrapping_sub(index as u32).wrapping_add((before >> LINE_BITS) as u32);
-                if divided.get(simt, index - 1, DividedWord::Node) == node {
+                let before = simt.load(args.before, split.get(simt, index, SplitWord::Parts), Hint::ReadOnly);
+                to = to.wrapping_sub(index as u32).wrapping_add((before >> BUCKET_BITS) as u32);
+                if split.get(simt, index - 1, SplitWord::Node) == node {
                     to = u32::MAX;
                 }
             }
@@ -123,7 +123,7 @@ impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
                 simt.store(args.records, at(to), word, Hint::Default);
             }
             if lane == 0 {
-                simt.store(args.ends, to, args.tree.end_line(simt, node as u32), Hint::Default);
+                simt.store(args.ends, to, args.tree.end_bucket(simt, node as u32), Hint::Default);
             }
         }
     }
@@ -137,7 +137,7 @@ kernel_args! {
         /// The bucket after the last one of each.
         pub ends: Global<u32>,
         /// Their buckets.
-        pub lines: Global<u64>,
+        pub buckets: Global<u64>,
         /// Nodes.
         pub leaf_nodes: u64,
         /// Out: for each node a key that is at most its first key, and above all keys of the node before.
@@ -169,8 +169,8 @@ impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
             };
             let end = simt.load(args.ends, node, Hint::ReadOnly);
             // Buckets that are free, and slots, repeat the last pair.
-            let last = line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2);
-            let last = pairs_of::<K, V>(simt.load_vector(args.lines, last, Hint::EvictFirst))[MOST_CHUNK_SLOTS - 1].0;
+            let last = bucket_at::<K, V>(end - 1) + u64::from(BUCKET_WORDS - 2);
+            let last = pairs_of::<K, V>(simt.load_vector(args.buckets, last, Hint::EvictFirst))[MOST_CHUNK_SLOTS - 1].0;
             simt.store(args.firsts, node, first, Hint::Default);
             simt.store(args.lasts, node, last, Hint::Default);
         }

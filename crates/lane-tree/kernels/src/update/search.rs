@@ -1,6 +1,6 @@
 //! The search of a batch's operations.
 
-use super::{Effect, ONE_REMOVED, Place};
+use super::{Effect, Located, ONE_REMOVED};
 use crate::quads::own;
 use crate::queries::Tiles;
 use crate::search::{Position, TABLE_BYTES, TreeRef};
@@ -31,10 +31,10 @@ kernel_args! {
         pub count: u64,
         /// Out: `[count]`, nodes of the lowest level.
         pub nodes: GlobalMut<u32>,
-        /// Out: `[count]`, places in these, and effects.
-        pub places: GlobalMut<u32>,
+        /// Out: `[count]`, positions in these, and effects.
+        pub located: GlobalMut<u32>,
         /// Out: `[count]`, buckets.
-        pub lines: GlobalMut<u32>,
+        pub buckets: GlobalMut<u32>,
         /// Out: `[count]`, 1 for an insert and 2^32 for a removal, else 0.
         pub counts: GlobalMut<u64>,
         /// In and out: how many keys are inserted, replaced, removed, and left unchanged, and how many are inserted into nodes to
@@ -51,7 +51,7 @@ const TALLY: u32 = 5;
 /// Most threads of a block of [`Search`].
 pub const SEARCH_THREADS: u32 = 640;
 
-/// Finds the node, the place and the effect of each operation; launched as [`Rank`](crate::Rank), in blocks of at most
+/// Finds the node, the position and the effect of each operation; launched as [`Rank`](crate::Rank), in blocks of at most
 /// [`SEARCH_THREADS`].
 #[derive(Debug)]
 pub struct Search<K, V>(PhantomData<(K, V)>);
@@ -77,7 +77,7 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                 }
                 let (at, word) = (tiles.at, next.unwrap_or(K::MIN));
                 let (mut number, mut after, mut position) = (0, 0, Position::default());
-                let (mut is_reached, mut is_line_reached) = (false, false);
+                let (mut is_reached, mut is_bucket_reached) = (false, false);
                 // Loaded before the search, which takes as long.
                 let (mut kind, mut is_last) = (INSERT, true);
                 // Opaque, as the loop has branched by it; what is branched by is not to reach the ballots.
@@ -94,7 +94,7 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                     position = tree.find::<S, V>(simt, start, word, (false, true), |own| {
                         (number, after) = (own, tree.rank_of::<S, V>(simt, own + 1));
                     });
-                    (is_reached, is_line_reached) = (position.is_plain, position.is_plain);
+                    (is_reached, is_bucket_reached) = (position.is_plain, position.is_plain);
                     if !simt.all(FULL_MASK, position.is_plain) {
                         // Look-ups must come to the same bucket. From the top, as others are to have the registers of a start.
                         let start = tree.start(simt, tree.first_top(), word);
@@ -102,12 +102,12 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                         is_reached = own(simt, plain.nodes) == number;
                         // A node's record is to have at most its first key.
                         let is_after_first = tree.first_of::<S, V>(simt, number) <= word;
-                        is_line_reached = own(simt, plain.children.numbers()) == position.line && is_after_first;
+                        is_bucket_reached = own(simt, plain.children.numbers()) == position.bucket && is_after_first;
                     }
                 }
                 if simt.opaque(at) < args.count {
-                    let is_there =
-                        position.slot < position.len && tree.pair::<S, V>(simt, position.line, position.slot).0 == word;
+                    let is_there = position.slot < position.len
+                        && tree.pair::<S, V>(simt, position.bucket, position.slot).0 == word;
                     let effect = match (kind, is_there) {
                         _ if !is_last => Effect::None,
                         (INSERT, false) => Effect::Insert,
@@ -121,14 +121,14 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                         Effect::None | Effect::Replace => 0,
                     };
                     let ends_node = after == position.rank + u64::from(position.len - position.slot);
-                    let line = (position.of_node, position.len, ends_node);
+                    let bucket = (position.of_node, position.len, ends_node);
                     // A set's key is as it was.
                     let noted = if effect == Effect::Replace && !V::IS_SOME { Effect::None } else { effect };
-                    let place = Place::new(noted, position.before, line, is_line_reached);
+                    let located = Located::new(noted, position.before, bucket, is_bucket_reached);
                     // Where keys are not in order, all are in the same node, which then is not touched.
                     simt.store(args.nodes, at, if is_sorted { number } else { 0 }, Hint::Default);
-                    simt.store(args.places, at, place.0, Hint::Default);
-                    simt.store(args.lines, at, if is_sorted { position.line } else { 0 }, Hint::Default);
+                    simt.store(args.located, at, located.0, Hint::Default);
+                    simt.store(args.buckets, at, if is_sorted { position.bucket } else { 0 }, Hint::Default);
                     simt.store(args.counts, at, count, Hint::Default);
                     tally[0] += u32::from(effect == Effect::Insert);
                     tally[1] += u32::from(effect == Effect::Replace);

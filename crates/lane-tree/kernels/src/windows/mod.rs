@@ -3,7 +3,7 @@
 //!
 //! Two kernels, one after the other. [`InWindows`] answers the queries that end in a window, and has no way down the tree, which takes as
 //! many registers as all else: the more warps fit on a multiprocessor, the more loads are on their way. Where it has no answer for all
-//! queries of a warp, it puts a mark in the place of an answer of the first one. [`BesideWindows`] looks for marks, and goes down the
+//! queries of a warp, it writes a mark instead of the first one's answer. [`BesideWindows`] looks for marks, and goes down the
 //! tree for those. An answer that looks like a mark is found again.
 
 mod queries;
@@ -13,7 +13,7 @@ pub use queries::{
     LocateBesideWindows, LocateSorted, LocateSortedArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs,
     RankBesideWindows, RankSorted, RankSortedArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs,
 };
-pub use window::{Asked, Place, Window, Windowed, window_pairs, window_shared};
+pub use window::{Asked, Window, Windowed, window_pairs, window_shared};
 
 use crate::search::TreeRef;
 use core::marker::PhantomData;
@@ -147,8 +147,8 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for BesideWindows<K, V, Q> 
                     }
                     at += u64::from(open.trailing_zeros()) * stride;
                 }
-                let place = if at < batch.count() { at } else { batch.count() - 1 };
-                let word = batch.load(simt, place, 0).0.xor(tree.flip);
+                let position = if at < batch.count() { at } else { batch.count() - 1 };
+                let word = batch.load(simt, position, 0).0.xor(tree.flip);
                 batch.descend(simt, tree, (at, word));
                 at += u64::from(WARP);
                 at += if (at - u64::from(simt.lane())) & (of_unit - 1) == 0 { stride - of_unit } else { 0 };

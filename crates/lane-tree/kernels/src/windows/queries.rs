@@ -1,6 +1,6 @@
 //! What windows are asked: ranks, neighbours, the bounds of ranges, and scans.
 
-use super::window::{Asked, Place, Windowed, upto};
+use super::window::{Asked, Windowed, upto};
 use super::{BesideWindows, InWindows, InWindowsArgs, MOST_HALF};
 use crate::queries::{Staged, store_hits};
 use crate::range::{Slot, locate_row, store_count};
@@ -46,9 +46,9 @@ pub type ScanBesideWindows<K, V> = BesideWindows<K, V, ScanBatch<K, V>>;
 /// # Safety
 /// The pair is there.
 #[inline(always)]
-unsafe fn value_at<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> V {
+unsafe fn value_at<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, position: Slot, value: V) -> V {
     // SAFETY: the caller's.
-    unsafe { tree.value(simt, place.line, place.slot, value) }
+    unsafe { tree.value(simt, position.bucket, position.slot, value) }
 }
 
 impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
@@ -70,7 +70,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn payload<S: Simt>(_: S, _: &TreeRef<K>, _: Place, _: V) {}
+    unsafe fn payload<S: Simt>(_: S, _: &TreeRef<K>, _: Slot, _: V) {}
 
     #[inline(always)]
     unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
@@ -133,7 +133,7 @@ unsafe fn settle<S: Simt, K: KeyWord, V: Value>(
         if at < batch.count {
             let arrays = NearArrays { queries: batch.queries, keys: batch.keys, hits: batch.hits };
             let verdict = near.judge_word(simt, (at, word), flip, arrays, neighbor.map(|pair| pair.0));
-            // A mark may be looked for in the place of a key, so one is written if there is no neighbour, too.
+            // Marks are looked for among keys, so a key is written if there is no neighbour, too.
             let (key, value) = match verdict {
                 Verdict::Found => neighbor.unwrap_or((word, batch.miss)),
                 _ => (word, batch.miss),
@@ -170,9 +170,9 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> V {
+    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, position: Slot, value: V) -> V {
         // SAFETY: the caller's.
-        unsafe { value_at(simt, tree, place, value) }
+        unsafe { value_at(simt, tree, position, value) }
     }
 
     #[inline(always)]
@@ -206,7 +206,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
                 }
             }
             if is_query {
-                // A mark may be looked for in the place of a key, so one is written if there is no neighbour, too.
+                // Marks are looked for among keys, so a key is written if there is no neighbour, too.
                 let key = if is_hit { key } else { word };
                 simt.store(self.keys.skip(first), own.into(), key.xor(tree.flip), Hint::Streaming);
                 if V::IS_SOME {
@@ -284,9 +284,9 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> V {
+    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, position: Slot, value: V) -> V {
         // SAFETY: the caller's.
-        unsafe { value_at(simt, tree, place, value) }
+        unsafe { value_at(simt, tree, position, value) }
     }
 
     #[inline(always)]
@@ -294,7 +294,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
         let Asked { window, first, own, is_query, below, .. } = asked;
         // It is not 0, which the compiler does not know.
         let limit = (self.limit as u32).max(1);
-        // SAFETY: pairs of the window; places of the outputs.
+        // SAFETY: pairs of the window; positions of the outputs.
         unsafe {
             let left = window.len(simt) - below;
             if simt.any(FULL_MASK, left < limit) && !window.has_last(simt) {
@@ -303,7 +303,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
             if is_query {
                 simt.store(self.counts.skip(first), own.into(), left.min(limit), Hint::Streaming);
             }
-            // All places of the warp's scans, one after another, so that lanes write side by side.
+            // All positions of the warp's scans, one after another, so that lanes write side by side.
             let first = first + u64::from(own - simt.lane());
             let (mut scan, mut pair) = (simt.lane() / limit, simt.lane() % limit);
             let (scans, pairs) = (WARP / limit, WARP % limit);
@@ -376,15 +376,14 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn payload<S: Simt>(_: S, _: &TreeRef<K>, place: Place, _: V) -> u64 {
-        let Place { node, line, slot } = place;
-        Slot { node, line, slot }.cursor()
+    unsafe fn payload<S: Simt>(_: S, _: &TreeRef<K>, position: Slot, _: V) -> u64 {
+        position.cursor()
     }
 
     #[inline(always)]
     unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
         let Asked { window, first, own, is_query, word, end, below, .. } = asked;
-        // SAFETY: pairs of the window; places of the outputs.
+        // SAFETY: pairs of the window; positions of the outputs.
         unsafe {
             let bound = upto(end);
             // Ranges are mostly short.

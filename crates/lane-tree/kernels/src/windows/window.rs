@@ -1,7 +1,8 @@
 //! The window of a tile of sorted queries: the pairs that they lie between, in shared memory, without those of free slots.
 
 use super::{EDGES, GROUP, MOST_HALF, OF_EDGE, WARPS};
-use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
+use crate::layout::{BUCKET_WORDS, MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
+use crate::range::Slot;
 use crate::search::TreeRef;
 use crate::values::SharedValues;
 use core::marker::PhantomData;
@@ -15,20 +16,12 @@ pub(super) fn upto<K: KeyWord>(key: K) -> K {
     key.wrapping_add(K::truncate(1))
 }
 
-/// Where a pair is: in which slot of which bucket of which node.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    pub(super) node: u32,
-    pub(super) line: u32,
-    pub(super) slot: u32,
-}
-
 /// A query of a tile, and where it ended in the tile's window.
 pub struct Asked<K, V, Q> {
     pub(super) window: Window<K, V, Q>,
-    /// The place of the tile's first query.
+    /// The position of the tile's first query.
     pub(super) first: u64,
-    /// The query's place in the tile, if it is one.
+    /// The query's position in the tile, if it is one.
     pub(super) own: u32,
     pub(super) is_query: bool,
     pub(super) word: K,
@@ -72,13 +65,13 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     ///
     /// # Safety
     /// The pair is there.
-    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> Self::Payload;
+    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, position: Slot, value: V) -> Self::Payload;
 
     /// Warp collective (all lanes). Writes the answers of the lanes' queries, which end in the window; none past the last one. Returns
     /// false in all lanes if more than the window would be needed.
     ///
     /// # Safety
-    /// The outputs have places for all queries.
+    /// The outputs have positions for all queries.
     unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool;
 
     /// Warp collective (all lanes). Marks that the queries from one on are not answered, in the place of an output that
@@ -94,10 +87,10 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     /// There is such a query, and it has been answered or marked.
     unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool;
 
-    /// Warp collective (all lanes). Writes the answers of any words, of which the lane's own has this place; none past the last one.
+    /// Warp collective (all lanes). Writes the answers of any words, of which the lane's own has this position; none past the last one.
     ///
     /// # Safety
-    /// The outputs have places for all queries; the tree has pairs; shared memory has [`Windowed::SCRATCH`] bytes.
+    /// The outputs have positions for all queries; the tree has pairs; shared memory has [`Windowed::SCRATCH`] bytes.
     unsafe fn descend<S: Simt>(&self, simt: S, tree: &TreeRef<K>, query: (u64, K));
 }
 
@@ -106,23 +99,23 @@ const WINDOW_BYTES: u32 = 40 << 10;
 /// Most pairs of a window, and of what is after them.
 const MOST_PAIRS: u32 = 2560;
 
-/// Places of a window: one before the pairs, and [`REACH`] after them.
-const fn places<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
+/// Positions of a window: one before the pairs, and [`REACH`] after them.
+const fn positions<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
     let room = WINDOW_BYTES / (K::BYTES + <Q::Payload as Value>::BYTES) as u32 / WARP * WARP;
     if room < MOST_PAIRS { room } else { MOST_PAIRS }
 }
 
 /// Most pairs of a window. After them come keys that are above all.
 pub const fn window_pairs<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    places::<K, V, Q>() - REACH - 1
+    positions::<K, V, Q>() - REACH - 1
 }
 
-/// A search by halving looks at fewer places than these after the last pair, and at one more.
+/// A search by halving looks at fewer positions than these after the last pair, and at one more.
 const REACH: u32 = 2 * MOST_HALF + 1;
 
 /// Bytes of shared memory beyond those that the kernel has by itself.
 pub const fn window_shared<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    places::<K, V, Q>() * (K::BYTES + <Q::Payload as Value>::BYTES) as u32
+    positions::<K, V, Q>() * (K::BYTES + <Q::Payload as Value>::BYTES) as u32
 }
 
 /// A window has fewer nodes, of which those after many removals may have few pairs.
@@ -131,9 +124,9 @@ const MOST_NODES: u32 = 256;
 /// Chunks that each lane loads at a time.
 const AT_ONCE: usize = 4;
 /// Chunks of a bucket.
-const CHUNKS: u32 = LINE_WORDS / 2;
+const CHUNKS: u32 = BUCKET_WORDS / 2;
 /// Buckets of these chunks. A node has as many, or twice as many.
-const LINES_AT_ONCE: u32 = WARP * AT_ONCE as u32 / CHUNKS;
+const BUCKETS_AT_ONCE: u32 = WARP * AT_ONCE as u32 / CHUNKS;
 
 /// The first node of each window, and the last one that has the end of a query.
 const FROM: Shared<u32> = Shared::at(0, EDGES);
@@ -303,26 +296,26 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
             }
             // The next node has the pairs above the last ones.
             while len > 0 && node <= to + 1 && node < tree.leaf_nodes {
-                let (begin, end) = (tree.first_line(simt, node), tree.end_line(simt, node));
-                let lines = end - begin;
-                let lines = if node > to && reach < lines { reach } else { lines };
-                Self::fill(simt, tree, tile, (node, begin, lines));
+                let (begin, end) = (tree.first_bucket(simt, node), tree.end_bucket(simt, node));
+                let buckets = end - begin;
+                let buckets = if node > to && reach < buckets { reach } else { buckets };
+                Self::fill(simt, tree, tile, (node, begin, buckets));
                 node += WARPS;
             }
         }
         Self { query: PhantomData }
     }
 
-    /// The keys, each one place after its pair's. Wider elements come first.
+    /// The keys, each one position after its pair's. Wider elements come first.
     #[inline(always)]
     fn keys() -> Shared<K> {
         let before = if K::BYTES >= <Q::Payload as Value>::BYTES { EDGE_BYTES } else { Self::payloads().end() };
-        Shared::at(before, places::<K, V, Q>())
+        Shared::at(before, positions::<K, V, Q>())
     }
 
     #[inline(always)]
     fn payloads() -> SharedValues<Q::Payload> {
-        let pairs = places::<K, V, Q>();
+        let pairs = positions::<K, V, Q>();
         let keys = Shared::<K>::at(EDGE_BYTES, pairs);
         SharedValues::at(if K::BYTES >= <Q::Payload as Value>::BYTES { keys.end() } else { EDGE_BYTES }, pairs)
     }
@@ -347,14 +340,14 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
         unsafe { Self::payloads().load(simt, pair) }
     }
 
-    /// Warp collective (all lanes). Copies the pairs of the first `lines` buckets of a node to their places.
+    /// Warp collective (all lanes). Copies the pairs of the first `buckets` buckets of a node to their positions.
     ///
     /// # Safety
-    /// The window has these places, and nobody else writes them.
+    /// The window has these positions, and nobody else writes them.
     #[inline(always)]
-    unsafe fn fill<S: Simt>(simt: S, tree: &TreeRef<K>, tile: u32, (node, begin, lines): (u32, u32, u32)) {
+    unsafe fn fill<S: Simt>(simt: S, tree: &TreeRef<K>, tile: u32, (node, begin, buckets): (u32, u32, u32)) {
         let slots = chunk_slots::<K, V>();
-        let last = lines * CHUNKS - 1;
+        let last = buckets * CHUNKS - 1;
         // SAFETY: buckets of the tree.
         unsafe {
             let record = tree.record::<S, V>(simt, node);
@@ -368,34 +361,34 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
                 until = if next < u64::from(len) { next as u32 } else { len };
             }
             // Each lane has the same part of buckets that are side by side.
-            let own_line = simt.lane() / CHUNKS * AT_ONCE as u32;
+            let own_bucket = simt.lane() / CHUNKS * AT_ONCE as u32;
             let own_slot = simt.lane() % CHUNKS * slots;
             let mut from = 0;
-            while from < lines {
+            while from < buckets {
                 let mut words = [[0; 2]; AT_ONCE];
                 unroll!(AT_ONCE, i => {
                     // Past the last chunk, that one again.
-                    let chunk = (from + own_line + i as u32) * CHUNKS + simt.lane() % CHUNKS;
+                    let chunk = (from + own_bucket + i as u32) * CHUNKS + simt.lane() % CHUNKS;
                     words[i] = tree.chunk_after::<S, V>(simt, begin, chunk.min(last));
                 });
                 let planes = record.half(from > 0);
-                let mut before = at + own_slot + planes.before(own_line);
-                let planes = planes.from(own_line);
+                let mut before = at + own_slot + planes.before(own_bucket);
+                let planes = planes.from(own_bucket);
                 unroll!(AT_ONCE, i => {
                     let own = planes.own(i as u32);
                     let pairs = pairs_of::<K, V>(words[i]);
                     unroll!(MOST_CHUNK_SLOTS, other => {
-                        let (slot, place) = (own_slot + other as u32, before + other as u32);
-                        if (other as u32) < slots && slot < own && place < until {
-                            let from = Place { node, line: begin + from + own_line + i as u32, slot };
-                            simt.shared_store(Self::keys(), place + 1, pairs[other].0);
-                            Self::payloads().store(simt, place, Q::payload(simt, tree, from, pairs[other].1));
+                        let (slot, position) = (own_slot + other as u32, before + other as u32);
+                        if (other as u32) < slots && slot < own && position < until {
+                            let from = Slot { node, bucket: begin + from + own_bucket + i as u32, slot };
+                            simt.shared_store(Self::keys(), position + 1, pairs[other].0);
+                            Self::payloads().store(simt, position, Q::payload(simt, tree, from, pairs[other].1));
                         }
                     });
                     before += own;
                 });
                 at += record.half(from > 0).all();
-                from += LINES_AT_ONCE;
+                from += BUCKETS_AT_ONCE;
             }
         }
     }
@@ -406,7 +399,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
     /// There are as many pairs, or fewer by less than [`REACH`].
     #[inline(always)]
     pub(super) unsafe fn around<S: Simt>(&self, simt: S, below: u32) -> (K, K) {
-        // SAFETY: places of the window.
+        // SAFETY: positions of the window.
         unsafe { (simt.shared_load(Self::keys(), below), simt.shared_load(Self::keys(), below + 1)) }
     }
 

@@ -1,17 +1,17 @@
 //! Batches that split nodes: their pairs go the way of a build, and the other nodes move aside.
 
 use super::Batch;
-use super::new_lines::NewLines;
+use super::new_buckets::NewBuckets;
 use super::scratch::{Findings, UpdateScratch};
-use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, make_upper, room};
+use crate::bulk::{NOTHING_SPLIT, Outputs, Planned, UpperScratch, make_upper, room};
 use crate::options::Options;
 use crate::parts::{Parts, Shape};
 use crate::{LaneTree, ahead};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_lane_tree::{
-    DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, ListDividedArgs, MOVE_WARPS, PlacePartsArgs, RanksArgs, RelocateArgs,
-    SizeDividedArgs, TARGET_WORDS, TreeRef, calls, move_warps,
+    AssignPartsArgs, EndsArgs, ListSplitArgs, MOVE_WARPS, MovePairsArgs, RanksArgs, RelocateArgs, SPLIT_WORDS,
+    SizeSplitArgs, SplitNodes, TARGET_WORDS, TreeRef, calls, move_warps,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, exclusive_scan};
@@ -25,15 +25,15 @@ struct List {
     pairs: usize,
     parts: usize,
     /// Their buckets.
-    lines: u64,
+    buckets: u64,
 }
 
 impl List {
-    fn divided(&self, stream: &Stream) -> Result<Divided> {
+    fn split(&self, stream: &Stream) -> Result<SplitNodes> {
         if self.count == 0 {
-            return Ok(NOTHING_DIVIDED);
+            return Ok(NOTHING_SPLIT);
         }
-        Ok(Divided { words: self.words.read_on(stream)?, count: self.count as u64 })
+        Ok(SplitNodes { words: self.words.read_on(stream)?, count: self.count as u64 })
     }
 }
 
@@ -68,14 +68,14 @@ pub(super) unsafe fn relocate<K: AnyKey, V: Value>(
     unsafe {
         over_nodes(tree.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?.run(calls::relocate::<_, V>(&args))?;
         if let Some((planned, targets)) = planned {
-            let Parts { nodes, records, ends, lines, .. } = &mut *built;
-            planned.write(stream, Some(targets), Outputs { nodes, records, ends, lines, upper: &mut *upper })?;
+            let Parts { nodes, records, ends, buckets, .. } = &mut *built;
+            planned.write(stream, Some(targets), Outputs { nodes, records, ends, buckets, upper: &mut *upper })?;
         }
     }
     let args = EndsArgs {
         records: built.records.read_on(stream)?,
         ends: built.ends.read_on(stream)?,
-        lines: built.lines.read_on(stream)?,
+        buckets: built.buckets.read_on(stream)?,
         leaf_nodes: u64::from(built.shape.leaf_nodes),
         firsts: upper.firsts.write_on(stream)?,
         lasts: upper.lasts.write_on(stream)?,
@@ -87,7 +87,7 @@ pub(super) unsafe fn relocate<K: AnyKey, V: Value>(
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Lists the nodes that are split. Waits for the stream.
-    fn list_divided(
+    fn list_split(
         &self,
         stream: &Stream,
         batch: Batch<'_, K, &Buffer<V>>,
@@ -95,25 +95,25 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         scratch: &mut UpdateScratch<K>,
     ) -> Result<List> {
         if count == 0 {
-            return Ok(List { words: self.device.alloc(0)?, count, pairs: 0, parts: 0, lines: 0 });
+            return Ok(List { words: self.device.alloc(0)?, count, pairs: 0, parts: 0, buckets: 0 });
         }
         let nodes = self.parts.get()?.shape.leaf_nodes as usize;
         scratch.sizes.reserve(&self.device, nodes)?;
-        let args = SizeDividedArgs {
+        let args = SizeSplitArgs {
             tree: self.tree_ref(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
             found: scratch.must_split.read_on(stream)?,
             pairs: scratch.sizes.pairs.write_on(stream)?,
             parts: scratch.sizes.parts.write_on(stream)?,
-            part: self.divided_filling().node as u64,
+            part: self.split_filling().node as u64,
         };
         // SAFETY: a bit and two words for each node.
-        unsafe { launch::over(stream, nodes as u64, 1, THREADS)?.run(calls::size_divided(&args))? };
+        unsafe { launch::over(stream, nodes as u64, 1, THREADS)?.run(calls::size_split(&args))? };
         let sizes = &mut scratch.sizes;
         exclusive_scan(stream, &sizes.pairs, nodes, &mut sizes.pairs_before, &mut sizes.scan)?;
         exclusive_scan(stream, &sizes.parts, nodes, &mut sizes.parts_before, &mut sizes.scan)?;
-        let mut words = self.device.alloc((count + 1) * DIVIDED_WORDS as usize)?;
-        let args = ListDividedArgs {
+        let mut words = self.device.alloc((count + 1) * SPLIT_WORDS as usize)?;
+        let args = ListSplitArgs {
             found: scratch.must_split.read_on(stream)?,
             pairs_before: sizes.pairs_before.read_on(stream)?,
             parts_before: sizes.parts_before.read_on(stream)?,
@@ -123,16 +123,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             words: words.write_on(stream)?,
         };
         // SAFETY: the nodes are the tree's, and there is room for all that are split.
-        unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
+        unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_split(&args))? };
         // The last entry's words are the totals.
-        let mut all = [0; DIVIDED_WORDS as usize];
+        let mut all = [0; SPLIT_WORDS as usize];
         words.copy_range_to(count * all.len(), &mut all)?;
-        let [pairs, parts, lines] = Divided::sums(all);
-        Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, lines })
+        let [pairs, parts, buckets] = SplitNodes::sums(all);
+        Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, buckets })
     }
 
     /// Splits nodes, and changes the others that the batch touches. Does nothing, and says so, if too many buckets would have no node.
-    pub(super) fn divide(
+    pub(super) fn split(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, &Buffer<V>>,
@@ -143,42 +143,42 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
         let len = old.len.wrapping_add(found.growth());
         ahead::load(&device, ahead::of_divisions::<K, V>);
-        let list = self.list_divided(stream, batch, found.split as usize, scratch)?;
-        let divided = list.divided(stream)?;
+        let list = self.list_split(stream, batch, found.split as usize, scratch)?;
+        let split = list.split(stream)?;
         let changes = Self::changes(stream, batch, scratch)?;
         // Their pairs, in order.
         let (mut keys, mut values) = (device.alloc::<K>(list.pairs)?, device.alloc::<V>(list.pairs)?);
         let mut planned = None;
         // Nodes and buckets that the split nodes become.
-        let (mut nodes, mut lines) = (0, 0);
+        let (mut nodes, mut buckets) = (0, 0);
         if list.pairs > 0 {
-            let args = DivideArgs {
+            let args = MovePairsArgs {
                 tree: self.tree_ref(stream)?,
                 changes,
-                divided,
+                split,
                 keys: keys.write_on(stream)?.cast::<K::Bits>(),
                 values: values.write_on(stream)?,
             };
             let warps = move_warps(list.count as u64, args.changes.count);
             // SAFETY: there is room for their pairs.
             unsafe { launch::over(stream, warps, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(&args))? };
-            let filling = self.divided_filling();
+            let filling = self.split_filling();
             let pairs = DevicePairs { keys: &keys, values: &values, len: list.pairs };
-            let mut made = Planned::new(stream, &device, pairs, filling, divided, list.parts)?;
-            (nodes, lines) = made.total()?.expect("pairs that ascend strictly");
+            let mut made = Planned::new(stream, &device, pairs, filling, split, list.parts)?;
+            (nodes, buckets) = made.total()?.expect("pairs that ascend strictly");
             planned = Some(made);
         }
-        let others = found.new_lines;
-        let new_lines = NewLines { new: others.new + lines, old: others.old + list.lines };
-        if !self.reserve_lines(stream, new_lines)? {
+        let others = found.new_buckets;
+        let new_buckets = NewBuckets { new: others.new + buckets, old: others.old + list.buckets };
+        if !self.reserve_buckets(stream, new_buckets)? {
             return Ok(false);
         }
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
         let options = options.on::<K::Bits>(&device, len, leaf_nodes)?;
         let mut built = room::<_, V>(&device, options, leaf_nodes, 0)?;
-        let Shape { lines, unused, formats, .. } = old;
-        built.shape = Shape { len, lines, unused, leaf_nodes: leaf_nodes as u32, formats, ..Shape::default() };
-        new_lines.add_to(&mut built.shape);
+        let Shape { buckets, unused, formats, .. } = old;
+        built.shape = Shape { len, buckets, unused, leaf_nodes: leaf_nodes as u32, formats, ..Shape::default() };
+        new_buckets.add_to(&mut built.shape);
         let mut upper = UpperScratch::new(&device, leaf_nodes, options)?;
         let mut targets = device.alloc::<u64>(list.parts * TARGET_WORDS as usize)?;
         let mut moves = device.alloc::<u32>(old.leaf_nodes as usize)?;
@@ -187,32 +187,32 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let before = planned.as_ref().map_or(&nothing, Planned::before).read_on(stream)?;
         let tree = self.tree_ref(stream)?;
         if let Some(planned) = &planned {
-            let args = PlacePartsArgs {
+            let args = AssignPartsArgs {
                 tree,
                 changes,
-                divided,
+                split,
                 before,
                 cuts: planned.cuts().read_on(stream)?,
                 parts: list.parts as u64,
-                first_line: u64::from(old.lines) + others.new,
+                first_bucket: u64::from(old.buckets) + others.new,
                 targets: targets.write_on(stream)?,
             };
             // SAFETY: the nodes and their parts.
-            unsafe { launch::over(stream, list.parts as u64, 1, THREADS)?.run(calls::place_parts(&args))? };
+            unsafe { launch::over(stream, list.parts as u64, 1, THREADS)?.run(calls::assign_parts(&args))? };
         }
-        let mut line_changes = self.changes_of_lines(stream, batch, scratch)?;
+        let mut bucket_changes = self.changes_of_buckets(stream, batch, scratch)?;
         let mut node_changes = self.changes_of_nodes(stream, batch, scratch)?;
         node_changes.formats = upper.formats.write_on(stream)?;
         ready()?;
         self.parts.change(|parts| {
-            let (nodes, records, lines) =
-                (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
-            (line_changes.nodes, line_changes.records, line_changes.lines) = (nodes, records, lines);
-            (node_changes.nodes, node_changes.records, node_changes.lines) = (nodes, records, lines);
+            let (nodes, records, buckets) =
+                (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.buckets.write_on(stream)?);
+            (bucket_changes.nodes, bucket_changes.records, bucket_changes.buckets) = (nodes, records, buckets);
+            (node_changes.nodes, node_changes.records, node_changes.buckets) = (nodes, records, buckets);
             node_changes.ends = parts.ends.write_on(stream)?;
             let ranks = RanksArgs {
                 changes,
-                divided,
+                split,
                 before,
                 leaf_nodes: u64::from(old.leaf_nodes),
                 records,
@@ -220,10 +220,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             };
             // SAFETY: what is not split has room where it is.
             unsafe {
-                Self::launch_changes(stream, &line_changes, &node_changes, found.listed)?;
+                Self::launch_changes(stream, &bucket_changes, &node_changes, found.listed)?;
                 launch::over(stream, u64::from(old.leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
-            core::mem::swap(&mut built.lines, &mut parts.lines);
+            core::mem::swap(&mut built.buckets, &mut parts.buckets);
             let planned = planned.as_mut().map(|planned| (planned, &targets));
             let to = Relocated { options, built: &mut built, upper: &mut upper };
             // SAFETY: all nodes have room where they are to be.

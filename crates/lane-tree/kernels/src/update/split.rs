@@ -1,9 +1,9 @@
 //! Nodes that are split: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
 
+use super::buckets::is_marked;
 use super::fates::{Fates, NodePart, Pairs};
-use super::lines::is_marked;
 use super::{Changes, first_of_node};
-use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::parts::{BUCKET_BITS, SPLIT_WORDS, SplitNodes, SplitWord, TARGET_WORDS};
 use crate::search::TreeRef;
 use crate::values;
 use core::marker::PhantomData;
@@ -12,13 +12,13 @@ use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, kernel
 
 kernel_args! {
     /// Arguments of [`MovePairs`].
-    pub struct DivideArgs<K, V> {
+    pub struct MovePairsArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
         /// The nodes that are split.
-        pub divided: Divided,
+        pub split: SplitNodes,
         /// Out: the keys of all their pairs after the batch, ascending, in the caller's form.
         pub keys: GlobalMut<K>,
         /// Out: their values.
@@ -42,27 +42,27 @@ pub const fn move_warps(nodes: u64, operations: u64) -> u64 {
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
-    type Args = DivideArgs<K, V>;
+    type Args = MovePairsArgs<K, V>;
     const STATIC_SHARED: u32 = MOVE_WARPS * Fates::bytes::<K, V>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (tree, changes, divided) = (&args.tree, &args.changes, &args.divided);
+        let (tree, changes, split) = (&args.tree, &args.changes, &args.split);
         let index = simt.global_index() / u64::from(WARP);
         // SAFETY: a node of the tree and its operations, or a window of operations; there is room for all pairs after the batch.
         unsafe {
-            if index >= divided.count {
-                move_window(simt, args, (index - divided.count) * WINDOW);
+            if index >= split.count {
+                move_window(simt, args, (index - split.count) * WINDOW);
                 return;
             }
-            let number = divided.get(simt, index, DividedWord::Node) as u32;
-            let first = divided.get(simt, index, DividedWord::Pairs);
+            let number = split.get(simt, index, SplitWord::Node) as u32;
+            let first = split.get(simt, index, SplitWord::Pairs);
             let (from, to) = changes.span_by_warp(simt, number);
             let growth_before = changes.growth(simt, from);
             let fates = Fates::at::<K, V>(simt.warp() * Fates::bytes::<K, V>());
             let part = NodePart { number, operations: (from, to), pairs: Pairs::ALL };
-            changes.for_each_kept(simt, tree, part, fates, |place, key, value| {
-                let to = first + u64::from(place);
+            changes.for_each_kept(simt, tree, part, fates, |position, key, value| {
+                let to = first + u64::from(position);
                 simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
                 values::store(simt, args.values, to, value, Hint::Streaming);
             });
@@ -89,8 +89,8 @@ impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
 /// # Safety
 /// As for [`MovePairs`].
 #[inline(always)]
-unsafe fn move_window<S: Simt, K: KeyWord, V: Value>(simt: S, args: &DivideArgs<K, V>, start: u64) {
-    let (changes, divided) = (&args.changes, &args.divided);
+unsafe fn move_window<S: Simt, K: KeyWord, V: Value>(simt: S, args: &MovePairsArgs<K, V>, start: u64) {
+    let (changes, split) = (&args.changes, &args.split);
     if start + WINDOW > changes.count {
         return;
     }
@@ -100,12 +100,12 @@ unsafe fn move_window<S: Simt, K: KeyWord, V: Value>(simt: S, args: &DivideArgs<
         if changes.node(simt, start + WINDOW - 1) != number {
             return;
         }
-        let index = divided.upto(simt, DividedWord::Node, u64::from(number));
-        if index == 0 || divided.get(simt, index - 1, DividedWord::Node) != u64::from(number) {
+        let index = split.upto(simt, SplitWord::Node, u64::from(number));
+        if index == 0 || split.get(simt, index - 1, SplitWord::Node) != u64::from(number) {
             return;
         }
-        let from = divided.get(simt, index - 1, DividedWord::From);
-        let first = (divided.get(simt, index - 1, DividedWord::Pairs), changes.growth(simt, from));
+        let from = split.get(simt, index - 1, SplitWord::From);
+        let first = (split.get(simt, index - 1, SplitWord::Pairs), changes.growth(simt, from));
         let mut own = u64::from(simt.lane());
         while own < WINDOW {
             move_own(simt, args, start + own, first);
@@ -122,15 +122,15 @@ unsafe fn move_window<S: Simt, K: KeyWord, V: Value>(simt: S, args: &DivideArgs<
 #[inline(always)]
 unsafe fn move_own<S: Simt, K: KeyWord, V: Value>(
     simt: S,
-    args: &DivideArgs<K, V>,
+    args: &MovePairsArgs<K, V>,
     at: u64,
     (first, growth_before): (u64, u64),
 ) {
     let changes = &args.changes;
     // SAFETY: the caller's.
     unsafe {
-        if let Some(place) = changes.place_of_own(simt, at, growth_before) {
-            let to = first.wrapping_add(place);
+        if let Some(position) = changes.position_of_own(simt, at, growth_before) {
+            let to = first.wrapping_add(position);
             simt.store(args.keys, to, simt.load(changes.keys, at, Hint::ReadOnly), Hint::Streaming);
             values::store(simt, args.values, to, changes.value(simt, at), Hint::Streaming);
         }
@@ -138,17 +138,17 @@ unsafe fn move_own<S: Simt, K: KeyWord, V: Value>(
 }
 
 kernel_args! {
-    /// Arguments of [`SizeDivided`].
-    pub struct SizeDividedArgs<K, V> {
+    /// Arguments of [`SizeSplit`].
+    pub struct SizeSplitArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
         /// A bit for each node of the lowest level: whether it is split.
         pub found: Global<u32>,
-        /// Out: for each node that is split 1 << [`LINE_BITS`], and its pairs after the batch; 0 for others: `[leaf_nodes]`.
+        /// Out: for each node that is split 1 << [`BUCKET_BITS`], and its pairs after the batch; 0 for others: `[leaf_nodes]`.
         pub pairs: GlobalMut<u64>,
-        /// Out: for each node that is split the parts in which it is << [`LINE_BITS`], and its buckets; 0 for others:
+        /// Out: for each node that is split the parts in which it is << [`BUCKET_BITS`], and its buckets; 0 for others:
         /// `[leaf_nodes]`.
         pub parts: GlobalMut<u64>,
         /// Pairs of a part, at least 1.
@@ -159,10 +159,10 @@ kernel_args! {
 /// Finds out how many pairs split nodes have after the batch, and in how many parts they go: a thread for each node of the lowest
 /// level.
 #[derive(Debug)]
-pub struct SizeDivided<K, V>(PhantomData<(K, V)>);
+pub struct SizeSplit<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Value> Kernel for SizeDivided<K, V> {
-    type Args = SizeDividedArgs<K, V>;
+impl<K: KeyWord, V: Value> Kernel for SizeSplit<K, V> {
+    type Args = SizeSplitArgs<K, V>;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -183,8 +183,8 @@ impl<K: KeyWord, V: Value> Kernel for SizeDivided<K, V> {
                 // As many parts as a build has for `pairs` pairs.
                 let parts = pairs / args.part.max(1);
                 let parts = if parts == 0 && pairs > 0 { 1 } else { parts };
-                own_pairs = 1 << LINE_BITS | pairs;
-                own_parts = parts << LINE_BITS | u64::from(tree.lines_of(simt, node).1);
+                own_pairs = 1 << BUCKET_BITS | pairs;
+                own_parts = parts << BUCKET_BITS | u64::from(tree.buckets_of(simt, node).1);
             }
             simt.store(args.pairs, at, own_pairs, Hint::Default);
             simt.store(args.parts, at, own_parts, Hint::Default);
@@ -193,11 +193,11 @@ impl<K: KeyWord, V: Value> Kernel for SizeDivided<K, V> {
 }
 
 kernel_args! {
-    /// Arguments of [`ListDivided`].
-    pub struct ListDividedArgs {
+    /// Arguments of [`ListSplit`].
+    pub struct ListSplitArgs {
         /// A bit for each node of the lowest level: whether it is split.
         pub found: Global<u32>,
-        /// From [`SizeDivided`]: the sums of its pairs before each node, and the total: `[leaf_nodes + 1]`.
+        /// From [`SizeSplit`]: the sums of its pairs before each node, and the total: `[leaf_nodes + 1]`.
         pub pairs_before: Global<u64>,
         /// Sums of its parts, likewise.
         pub parts_before: Global<u64>,
@@ -207,17 +207,17 @@ kernel_args! {
         pub nodes: Global<u32>,
         /// How many operations.
         pub count: u64,
-        /// Out: as [`Divided::words`].
+        /// Out: as [`SplitNodes::words`].
         pub words: GlobalMut<u64>,
     }
 }
 
 /// Lists the nodes that are split: a thread for each node of the lowest level, and one for the end.
 #[derive(Debug)]
-pub struct ListDivided;
+pub struct ListSplit;
 
-impl Kernel for ListDivided {
-    type Args = ListDividedArgs;
+impl Kernel for ListSplit {
+    type Args = ListSplitArgs;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -236,38 +236,38 @@ impl Kernel for ListDivided {
             }
             let pairs = simt.load(args.pairs_before, node, Hint::ReadOnly);
             let parts = simt.load(args.parts_before, node, Hint::ReadOnly);
-            let low = (1 << LINE_BITS) - 1;
-            let at = pairs >> LINE_BITS;
-            let store = |word: DividedWord, value: u64| {
-                simt.store(args.words, at * u64::from(DIVIDED_WORDS) + word as u64, value, Hint::Default);
+            let low = (1 << BUCKET_BITS) - 1;
+            let at = pairs >> BUCKET_BITS;
+            let store = |word: SplitWord, value: u64| {
+                simt.store(args.words, at * u64::from(SPLIT_WORDS) + word as u64, value, Hint::Default);
             };
-            store(DividedWord::Node, node);
-            store(DividedWord::From, from);
-            store(DividedWord::Pairs, pairs & low);
-            store(DividedWord::Parts, parts >> LINE_BITS);
-            store(DividedWord::Lines, parts & low);
+            store(SplitWord::Node, node);
+            store(SplitWord::From, from);
+            store(SplitWord::Pairs, pairs & low);
+            store(SplitWord::Parts, parts >> BUCKET_BITS);
+            store(SplitWord::Buckets, parts & low);
         }
     }
 }
 
 kernel_args! {
-    /// Arguments of [`PlaceParts`].
-    pub struct PlacePartsArgs<K, V> {
+    /// Arguments of [`AssignParts`].
+    pub struct AssignPartsArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
         /// The nodes that are split.
-        pub divided: Divided,
-        /// Nodes << [`LINE_BITS`] and buckets of the parts before each, and the total: `[parts + 1]`.
+        pub split: SplitNodes,
+        /// Nodes << [`BUCKET_BITS`] and buckets of the parts before each, and the total: `[parts + 1]`.
         pub before: Global<u64>,
         /// The first of the copied pairs in each part, and the number of pairs: `[parts + 1]`.
         pub cuts: Global<u64>,
         /// Parts.
         pub parts: u64,
         /// The first of all parts' buckets.
-        pub first_line: u64,
-        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first bucket; the
+        pub first_bucket: u64,
+        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`BUCKET_BITS`] and its first bucket; the
         /// rank of its first pair.
         pub targets: GlobalMut<u64>,
     }
@@ -275,29 +275,29 @@ kernel_args! {
 
 /// Finds out where the nodes of parts go: a thread per part. Before [`Ranks`](super::Ranks).
 #[derive(Debug)]
-pub struct PlaceParts<K, V>(PhantomData<(K, V)>);
+pub struct AssignParts<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Value> Kernel for PlaceParts<K, V> {
-    type Args = PlacePartsArgs<K, V>;
+impl<K: KeyWord, V: Value> Kernel for AssignParts<K, V> {
+    type Args = AssignPartsArgs<K, V>;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (part, divided) = (simt.global_index(), &args.divided);
+        let (part, split) = (simt.global_index(), &args.split);
         if part >= args.parts {
             return;
         }
         // SAFETY: a part, and the node that has it.
         unsafe {
             // Nodes without parts come before the one that has the part.
-            let index = divided.upto(simt, DividedWord::Parts, part) - 1;
-            let number = divided.get(simt, index, DividedWord::Node);
+            let index = split.upto(simt, SplitWord::Parts, part) - 1;
+            let number = split.get(simt, index, SplitWord::Node);
             let before = simt.load(args.before, part, Hint::ReadOnly);
-            let line = args.first_line + (before & ((1 << LINE_BITS) - 1));
+            let bucket = args.first_bucket + (before & ((1 << BUCKET_BITS) - 1));
             let rank = args.tree.rank_of::<S, V>(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
-                - divided.get(simt, index, DividedWord::Pairs);
-            let growth = args.changes.growth(simt, divided.get(simt, index, DividedWord::From));
+                - split.get(simt, index, SplitWord::Pairs);
+            let growth = args.changes.growth(simt, split.get(simt, index, SplitWord::From));
             let to = part * u64::from(TARGET_WORDS);
-            let start = (number - index + (before >> LINE_BITS)) << LINE_BITS | line;
+            let start = (number - index + (before >> BUCKET_BITS)) << BUCKET_BITS | bucket;
             simt.store(args.targets, to, start, Hint::Default);
             simt.store(args.targets, to + 1, rank.wrapping_add(growth), Hint::Default);
         }

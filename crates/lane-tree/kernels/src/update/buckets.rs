@@ -1,9 +1,9 @@
 //! Changes of single buckets, and of two of which one has no room.
 
-use super::line::{Line, PAIRS};
+use super::bucket::{Bucket, PAIRS};
 use super::{APPEND_BYTES, Changes, Effect, append};
 use crate::layout::{
-    Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, QUANTISER, Quantiser, SEPARATORS, chunk_at, chunk_of,
+    BUCKET_WORDS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, QUANTISER, Quantiser, SEPARATORS, chunk_at, chunk_of,
     has_values_beside, node_at, planes, record_at, record_words, value_at,
 };
 use crate::search::TreeRef;
@@ -13,29 +13,29 @@ use lanetree_layout::Value;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Simt, kernel_args, unroll};
 
 kernel_args! {
-    /// Arguments of [`PlanLines`], [`PlanShifts`], [`WriteLines`] and [`WriteShifts`].
-    pub struct LineChangesArgs<K, V> {
+    /// Arguments of [`PlanBuckets`], [`PlanShifts`], [`WriteBuckets`] and [`WriteShifts`].
+    pub struct BucketChangesArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
         /// Not 0 if the keys are not sorted after all: then nothing is done.
         pub unsorted: Global<u64>,
-        /// A bit for each node of the lowest level: whether it is to be rewritten. [`PlanLines`] and [`PlanShifts`] set
+        /// A bit for each node of the lowest level: whether it is to be rewritten. [`PlanBuckets`] and [`PlanShifts`] set
         /// them.
         pub marks: GlobalMut<u32>,
-        /// Out, of [`PlanLines`]: the first operations of buckets that have no room, in any order: `[*full_count]`.
+        /// Out, of [`PlanBuckets`]: the first operations of buckets that have no room, in any order: `[*full_count]`.
         pub full: GlobalMut<u32>,
-        /// In and out, of [`PlanLines`]: how many; added to the former value.
+        /// In and out, of [`PlanBuckets`]: how many; added to the former value.
         pub full_count: GlobalMut<u64>,
         /// Out, at the first operation of each bucket: what it shifts to a neighbour, as a shift, or 0: `[count]`.
         pub shifts: GlobalMut<u32>,
-        /// Out, of [`WriteLines`]: the tree's nodes.
+        /// Out, of [`WriteBuckets`]: the tree's nodes.
         pub nodes: GlobalMut<u32>,
-        /// Out, of [`WriteLines`]: its records.
+        /// Out, of [`WriteBuckets`]: its records.
         pub records: GlobalMut<u64>,
-        /// Out, of [`WriteLines`]: its buckets.
-        pub lines: GlobalMut<u64>,
+        /// Out, of [`WriteBuckets`]: its buckets.
+        pub buckets: GlobalMut<u64>,
     }
 }
 
@@ -50,7 +50,7 @@ struct Group {
     node: u32,
     /// The bucket's number, among all and in the node.
     number: u32,
-    line: u32,
+    bucket: u32,
     /// Its pairs, before and after, wrapping.
     len: u32,
     new_len: u32,
@@ -71,39 +71,39 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         }
         // SAFETY: operations.
         unsafe {
-            let line_of = |at: u64| simt.load(self.lines, at, Hint::ReadOnly);
-            let (number, mut place) = (line_of(at), self.place(simt, at));
-            let before = if at > 0 { line_of(at - 1) } else { !number };
+            let bucket_of = |at: u64| simt.load(self.buckets, at, Hint::ReadOnly);
+            let (number, mut located) = (bucket_of(at), self.located(simt, at));
+            let before = if at > 0 { bucket_of(at - 1) } else { !number };
             let node = self.node(simt, at);
             if before == number {
                 return None;
             }
-            let len = place.len();
+            let len = located.len();
             let mut group = Group {
                 from: at,
                 to: at + 1,
                 node,
                 number,
-                line: place.line(),
+                bucket: located.bucket(),
                 len,
                 new_len: len,
-                is_last: place.is_last(),
+                is_last: located.is_last(),
                 is_changed: false,
                 is_simple: true,
             };
             let (mut left, mut inserts) = (MOST, 0);
             loop {
-                match place.effect() {
+                match located.effect() {
                     Effect::Insert => {
                         group.new_len += 1;
                         inserts += 1;
-                        group.is_simple &= place.is_reached();
+                        group.is_simple &= located.is_reached();
                     }
                     Effect::Remove => group.new_len = group.new_len.wrapping_sub(1),
                     Effect::None | Effect::Replace => {}
                 }
-                group.is_changed |= place.effect() != Effect::None;
-                if group.to == self.count || line_of(group.to) != number {
+                group.is_changed |= located.effect() != Effect::None;
+                if group.to == self.count || bucket_of(group.to) != number {
                     break;
                 }
                 left -= 1;
@@ -111,17 +111,17 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
                     group.is_simple = false;
                     break;
                 }
-                place = self.place(simt, group.to);
+                located = self.located(simt, group.to);
                 group.to += 1;
             }
             // They go in one by one, and what is removed may come last.
-            group.is_simple &= len + inserts <= Line::<K, V>::PAIRS as u32;
+            group.is_simple &= len + inserts <= Bucket::<K, V>::PAIRS as u32;
             Some(group)
         }
     }
 }
 
-impl<K: KeyWord, V: Value> Line<K, V> {
+impl<K: KeyWord, V: Value> Bucket<K, V> {
     /// Does the operations of a group. `value` is what one of them brings: the plan has an instance for all values, and reads none.
     ///
     /// # Safety
@@ -139,8 +139,8 @@ impl<K: KeyWord, V: Value> Line<K, V> {
         while own < group.to {
             // SAFETY: operations.
             unsafe {
-                let (place, key) = (changes.place(simt, own), changes.key(simt, own, flip));
-                match place.effect() {
+                let (located, key) = (changes.located(simt, own), changes.key(simt, own, flip));
+                match located.effect() {
                     Effect::Replace => self.replace(key, value(own)),
                     Effect::Remove => self.remove(self.below(key)),
                     Effect::Insert => self.insert(key, value(own)),
@@ -222,9 +222,9 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
     tree: &TreeRef<K>,
     changes: &Changes<K, V>,
     group: &Group,
-    line: &Line<K, V>,
+    bucket: &Bucket<K, V>,
 ) -> Option<Shift> {
-    let slots = Line::<K, V>::SLOTS as u32;
+    let slots = Bucket::<K, V>::SLOTS as u32;
     // SAFETY: the node of the group, and the operations next to the group's.
     unsafe {
         let at = node_at(group.node) + u64::from(QUANTISER);
@@ -236,9 +236,9 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
         // Bit `i`: another bucket may begin with pair `i`.
         let (mut begins, mut before, mut is_in_reach) = (0_u32, u32::MAX, true);
         unroll!(PAIRS, slot => {
-            if slot < Line::<K, V>::PAIRS && (slot as u32) < line.len {
-                let cell = quantiser.place(line.keys[slot]);
-                is_in_reach &= cell == quantiser.place_of_any(line.keys[slot], record.first);
+            if slot < Bucket::<K, V>::PAIRS && (slot as u32) < bucket.len {
+                let cell = quantiser.quantise(bucket.keys[slot]);
+                is_in_reach &= cell == quantiser.quantise_any(bucket.keys[slot], record.first);
                 begins |= u32::from(cell != before) << slot;
                 before = cell;
             }
@@ -246,35 +246,35 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
         if !is_in_reach {
             return None;
         }
-        let line_beside = |at: u64| {
-            if changes.node(simt, at) == group.node { Some(changes.place(simt, at).line()) } else { None }
+        let bucket_beside = |at: u64| {
+            if changes.node(simt, at) == group.node { Some(changes.located(simt, at).bucket()) } else { None }
         };
-        let next = if group.to < changes.count { line_beside(group.to) } else { None };
-        if !group.is_last && next.is_none_or(|next| next >= group.line + 2) {
+        let next = if group.to < changes.count { bucket_beside(group.to) } else { None };
+        if !group.is_last && next.is_none_or(|next| next >= group.bucket + 2) {
             // As few as go.
-            let len = record.len(group.line + 1);
+            let len = record.len(group.bucket + 1);
             let room = slots - len;
-            let most = if room < line.len { room } else { line.len - 1 };
-            let mut pairs = line.len - slots;
+            let most = if room < bucket.len { room } else { bucket.len - 1 };
+            let mut pairs = bucket.len - slots;
             while pairs <= most {
-                let start = line.len - pairs;
+                let start = bucket.len - pairs;
                 if begins >> start & 1 != 0 {
-                    let old = cell_of_bit(simt, tree.nodes, group.node, group.line);
-                    return Some(Shift::new(true, (pairs, len), (old, quantiser.place(line.pair(start).0))));
+                    let old = cell_of_bit(simt, tree.nodes, group.node, group.bucket);
+                    return Some(Shift::new(true, (pairs, len), (old, quantiser.quantise(bucket.pair(start).0))));
                 }
                 pairs += 1;
             }
         }
-        let last = if group.from > 0 { line_beside(group.from - 1) } else { None };
-        if group.line > 0 && last.is_none_or(|last| last + 3 <= group.line) {
-            let len = record.len(group.line - 1);
+        let last = if group.from > 0 { bucket_beside(group.from - 1) } else { None };
+        if group.bucket > 0 && last.is_none_or(|last| last + 3 <= group.bucket) {
+            let len = record.len(group.bucket - 1);
             let room = slots - len;
-            let most = if room < line.len { room } else { line.len - 1 };
-            let mut pairs = line.len - slots;
+            let most = if room < bucket.len { room } else { bucket.len - 1 };
+            let mut pairs = bucket.len - slots;
             while pairs <= most {
                 if begins >> pairs & 1 != 0 {
-                    let old = cell_of_bit(simt, tree.nodes, group.node, group.line - 1);
-                    return Some(Shift::new(false, (pairs, len), (old, quantiser.place(line.pair(pairs).0))));
+                    let old = cell_of_bit(simt, tree.nodes, group.node, group.bucket - 1);
+                    return Some(Shift::new(false, (pairs, len), (old, quantiser.quantise(bucket.pair(pairs).0))));
                 }
                 pairs += 1;
             }
@@ -286,10 +286,10 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
 /// Lists the buckets that have no room, and marks the nodes of those that need more than a neighbour can take: a thread per
 /// operation.
 #[derive(Debug)]
-pub struct PlanLines<K, V>(PhantomData<(K, V)>);
+pub struct PlanBuckets<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
-    type Args = LineChangesArgs<K, V>;
+impl<K: KeyWord, V: Value> Kernel for PlanBuckets<K, V> {
+    type Args = BucketChangesArgs<K, V>;
     const STATIC_SHARED: u32 = APPEND_BYTES;
 
     #[inline(always)]
@@ -301,7 +301,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
             if simt.load(args.unsorted, 0, Hint::ReadOnly) == 0
                 && let Some(group) = args.changes.group(simt, at)
             {
-                let slots = Line::<K, V>::SLOTS as u32;
+                let slots = Bucket::<K, V>::SLOTS as u32;
                 is_full = group.is_simple && slots < group.new_len && group.new_len <= slots + slots / 2;
                 let has_room = group.is_simple && 0 < group.new_len && group.new_len <= slots;
                 if !has_room && !is_full {
@@ -321,7 +321,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
 pub struct PlanShifts<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for PlanShifts<K, V> {
-    type Args = LineChangesArgs<K, V>;
+    type Args = BucketChangesArgs<K, V>;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -333,9 +333,9 @@ impl<K: KeyWord, V: Value> Kernel for PlanShifts<K, V> {
             while index < count {
                 let at = u64::from(simt.load(args.full.as_const(), index, Hint::ReadOnly));
                 if let Some(group) = changes.group(simt, at) {
-                    let mut line = Line::load(simt, tree.lines, group.number, group.len);
-                    line.change(simt, changes, tree.flip, &group, |_| V::default());
-                    match shift(simt, tree, changes, &group, &line) {
+                    let mut bucket = Bucket::load(simt, tree.buckets, group.number, group.len);
+                    bucket.change(simt, changes, tree.flip, &group, |_| V::default());
+                    match shift(simt, tree, changes, &group, &bucket) {
                         Some(shift) => simt.store(args.shifts, at, shift.0, Hint::Default),
                         None => mark(simt, args.marks, group.node),
                     }
@@ -366,18 +366,18 @@ pub(super) unsafe fn is_marked<S: Simt>(simt: S, marks: Global<u32>, node: u32) 
     unsafe { simt.load(marks, u64::from(node / 32), Hint::ReadOnly) >> (node % 32) & 1 != 0 }
 }
 
-/// Threads of a block of [`WriteLines`].
-pub const LINE_THREADS: u32 = 128;
+/// Threads of a block of [`WriteBuckets`].
+pub const BUCKET_THREADS: u32 = 128;
 
 /// Changes the buckets of nodes that are not marked, but those that shift pairs to neighbours: a thread per operation, in blocks of
-/// [`LINE_THREADS`].
+/// [`BUCKET_THREADS`].
 #[derive(Debug)]
-pub struct WriteLines<K, V>(PhantomData<(K, V)>);
+pub struct WriteBuckets<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Value> Kernel for WriteLines<K, V> {
-    type Args = LineChangesArgs<K, V>;
+impl<K: KeyWord, V: Value> Kernel for WriteBuckets<K, V> {
+    type Args = BucketChangesArgs<K, V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: LINE_THREADS, blocks: if K::BITS == 64 { 8 } else { 6 } });
+        Some(LaunchBounds { threads: BUCKET_THREADS, blocks: if K::BITS == 64 { 8 } else { 6 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -386,13 +386,13 @@ impl<K: KeyWord, V: Value> Kernel for WriteLines<K, V> {
         unsafe {
             let number = group.number;
             // Before it is known whether it is needed, since that takes as long.
-            let mut line = Line::<K, V>::load(simt, args.lines.as_const(), number, group.len);
+            let mut bucket = Bucket::<K, V>::load(simt, args.buckets.as_const(), number, group.len);
             let is_other = simt.load(args.shifts.as_const(), group.from, Hint::ReadOnly) != 0;
             if is_other || !group.is_changed || is_marked(simt, args.marks.as_const(), group.node) {
                 return;
             }
-            line.change(simt, &args.changes, args.tree.flip, &group, |own| args.changes.value(simt, own));
-            finish(simt, args, &group, &mut line);
+            bucket.change(simt, &args.changes, args.tree.flip, &group, |own| args.changes.value(simt, own));
+            finish(simt, args, &group, &mut bucket);
         }
     }
 }
@@ -402,7 +402,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteLines<K, V> {
 pub struct WriteShifts<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for WriteShifts<K, V> {
-    type Args = LineChangesArgs<K, V>;
+    type Args = BucketChangesArgs<K, V>;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -418,10 +418,10 @@ impl<K: KeyWord, V: Value> Kernel for WriteShifts<K, V> {
                     && shift.0 != 0
                     && !is_marked(simt, args.marks.as_const(), group.node)
                 {
-                    let mut line = Line::<K, V>::load(simt, args.lines.as_const(), group.number, group.len);
-                    line.change(simt, changes, args.tree.flip, &group, |own| changes.value(simt, own));
-                    hand_over(simt, args, &group, &mut line, shift);
-                    finish(simt, args, &group, &mut line);
+                    let mut bucket = Bucket::<K, V>::load(simt, args.buckets.as_const(), group.number, group.len);
+                    bucket.change(simt, changes, args.tree.flip, &group, |own| changes.value(simt, own));
+                    hand_over(simt, args, &group, &mut bucket, shift);
+                    finish(simt, args, &group, &mut bucket);
                 }
                 index += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
             }
@@ -436,35 +436,35 @@ impl<K: KeyWord, V: Value> Kernel for WriteShifts<K, V> {
 #[inline(always)]
 unsafe fn finish<S: Simt, K: KeyWord, V: Value>(
     simt: S,
-    args: &LineChangesArgs<K, V>,
+    args: &BucketChangesArgs<K, V>,
     group: &Group,
-    line: &mut Line<K, V>,
+    bucket: &mut Bucket<K, V>,
 ) {
     // SAFETY: the caller's.
     unsafe {
-        line.store(simt, args.lines, group.number);
+        bucket.store(simt, args.buckets, group.number);
         if group.is_last {
             // Free buckets repeat the last pair.
-            let (first_line, lines) = args.tree.lines_of(simt, group.node);
-            let end = first_line + lines;
-            let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
-            const CHUNKS: u64 = LINE_WORDS as u64 / 2;
+            let (first_bucket, buckets) = args.tree.buckets_of(simt, group.node);
+            let end = first_bucket + buckets;
+            let last = (bucket.keys[Bucket::<K, V>::SLOTS - 1], bucket.values[Bucket::<K, V>::SLOTS - 1]);
+            const CHUNKS: u64 = BUCKET_WORDS as u64 / 2;
             let mut chunk = u64::from(group.number + 1) * CHUNKS;
             while chunk < u64::from(end) * CHUNKS {
                 simt.store_vector(
-                    args.lines,
+                    args.buckets,
                     chunk_at::<K, V>(chunk),
                     chunk_of([last; MOST_CHUNK_SLOTS]),
                     Hint::Default,
                 );
                 if has_values_beside::<K, V>() {
                     let to = value_at::<K, V>((chunk / CHUNKS) as u32, (chunk % CHUNKS) as u32);
-                    values::store(simt, args.lines.cast::<V>(), to, last.1, Hint::Default);
+                    values::store(simt, args.buckets.cast::<V>(), to, last.1, Hint::Default);
                 }
                 chunk += 1;
             }
         }
-        note_len::<S, K, V>(simt, args.records, (group.node, group.line), (group.len, line.len));
+        note_len::<S, K, V>(simt, args.records, (group.node, group.bucket), (group.len, bucket.len));
     }
 }
 
@@ -475,28 +475,28 @@ unsafe fn finish<S: Simt, K: KeyWord, V: Value>(
 #[inline(always)]
 unsafe fn hand_over<S: Simt, K: KeyWord, V: Value>(
     simt: S,
-    args: &LineChangesArgs<K, V>,
+    args: &BucketChangesArgs<K, V>,
     group: &Group,
-    line: &mut Line<K, V>,
+    bucket: &mut Bucket<K, V>,
     shift: Shift,
 ) {
     // SAFETY: the caller's.
     unsafe {
         let len = shift.len();
         let (other, other_number) = match shift.is_to_next() {
-            true => (group.line + 1, group.number + 1),
-            false => (group.line - 1, group.number - 1),
+            true => (group.bucket + 1, group.number + 1),
+            false => (group.bucket - 1, group.number - 1),
         };
-        let mut beside = Line::<K, V>::load(simt, args.lines.as_const(), other_number, len);
+        let mut beside = Bucket::<K, V>::load(simt, args.buckets.as_const(), other_number, len);
         let mut left = shift.pairs();
         while left > 0 {
-            let at = if shift.is_to_next() { line.len - 1 } else { 0 };
-            let (key, value) = line.pair(at);
+            let at = if shift.is_to_next() { bucket.len - 1 } else { 0 };
+            let (key, value) = bucket.pair(at);
             beside.insert(key, value);
-            line.remove(at);
+            bucket.remove(at);
             left -= 1;
         }
-        beside.store(simt, args.lines, other_number);
+        beside.store(simt, args.buckets, other_number);
         note_len::<S, K, V>(simt, args.records, (group.node, other), (len, beside.len));
         // Every bucket has a bit of its own, so that sums change only this one.
         let add = |cell: u32, change: u32| {
@@ -517,7 +517,7 @@ unsafe fn hand_over<S: Simt, K: KeyWord, V: Value>(
 unsafe fn note_len<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     records: GlobalMut<u64>,
-    (node, line): (u32, u32),
+    (node, bucket): (u32, u32),
     (old, new): (u32, u32),
 ) {
     let planes = planes::<K, V>();
@@ -525,7 +525,7 @@ unsafe fn note_len<S: Simt, K: KeyWord, V: Value>(
     unroll!(MOST_PLANES, plane => {
         if (plane as u32) < planes && ((old - 1) ^ (new - 1)) >> plane & 1 != 0 {
             // Every bucket has bits of its own, so that sums change only these.
-            let bit = 1_u64 << line;
+            let bit = 1_u64 << bucket;
             let change = if (new - 1) >> plane & 1 != 0 { bit } else { bit.wrapping_neg() };
             // SAFETY: a word of the record.
             unsafe { simt.atomic_add(records, first + plane as u64, change, Order::Relaxed, Scope::Device) };

@@ -3,7 +3,7 @@
 use crate::LaneTree;
 use crate::parts::Shape;
 use lanetree_frame::{Result, Stream};
-use lanetree_kernels_lane_tree::layout::{lines_in_words, words_of_lines};
+use lanetree_kernels_lane_tree::layout::{buckets_in_words, words_of_buckets};
 use lanetree_layout::{AnyKey, Value};
 
 /// Where buckets have no room, they get memory for one spare bucket in this many: all are copied there.
@@ -18,15 +18,15 @@ const FEW_UNUSED: u64 = 256;
 
 /// The buckets that nodes get, and those that they leave for them.
 #[derive(Clone, Copy)]
-pub(super) struct NewLines {
+pub(super) struct NewBuckets {
     pub(super) new: u64,
     pub(super) old: u64,
 }
 
-impl NewLines {
+impl NewBuckets {
     /// Notes them. There is room for these buckets.
     pub(super) fn add_to<K>(self, shape: &mut Shape<K>) {
-        shape.lines += self.new as u32;
+        shape.buckets += self.new as u32;
         shape.unused += self.old as u32;
     }
 }
@@ -34,12 +34,12 @@ impl NewLines {
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Makes room for new buckets after the tree's buckets. If too many buckets would then be unused, makes no room and
     /// returns false.
-    pub(super) fn reserve_lines(&mut self, stream: &Stream, NewLines { new, old }: NewLines) -> Result<bool> {
+    pub(super) fn reserve_buckets(&mut self, stream: &Stream, NewBuckets { new, old }: NewBuckets) -> Result<bool> {
         let device = self.device.clone();
         let parts = self.parts.get_mut()?;
-        let (lines, needed) = (u64::from(parts.shape.lines), u64::from(parts.shape.lines) + new);
+        let (buckets, needed) = (u64::from(parts.shape.buckets), u64::from(parts.shape.buckets) + new);
         let unused = u64::from(parts.shape.unused) + old;
-        let has_room = needed <= lines_in_words::<K::Bits, V>(parts.lines.len() as u64);
+        let has_room = needed <= buckets_in_words::<K::Bits, V>(parts.buckets.len() as u64);
         let counted = unused.saturating_sub(FEW_UNUSED);
         if needed > u64::from(u32::MAX) || counted * if has_room { 2 } else { MOST_UNUSED } > needed {
             return Ok(false);
@@ -48,9 +48,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(true);
         }
         let room = (needed + needed / MORE).min(u64::from(u32::MAX));
-        let mut to = device.alloc(words_of_lines::<K::Bits, V>(room) as usize)?;
-        to.copy_from_buffer(stream, 0, &parts.lines, 0..words_of_lines::<K::Bits, V>(lines) as usize)?;
-        parts.lines = to;
+        let mut to = device.alloc(words_of_buckets::<K::Bits, V>(room) as usize)?;
+        to.copy_from_buffer(stream, 0, &parts.buckets, 0..words_of_buckets::<K::Bits, V>(buckets) as usize)?;
+        parts.buckets = to;
         Ok(true)
     }
 }

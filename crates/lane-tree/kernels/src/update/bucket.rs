@@ -1,8 +1,8 @@
 //! A bucket in a thread's registers.
 
 use crate::layout::{
-    LINE_WORDS, MOST_CHUNK_SLOTS, MOST_SLOTS as SLOTS, chunk_of, chunk_slots, has_values_beside, line_at, line_slots,
-    pairs_of, value_at,
+    BUCKET_WORDS, MOST_CHUNK_SLOTS, MOST_SLOTS as SLOTS, bucket_at, bucket_slots, chunk_of, chunk_slots,
+    has_values_beside, pairs_of, value_at,
 };
 use crate::values;
 use lanetree_layout::Value;
@@ -12,15 +12,15 @@ use lanetree_simt::{Global, GlobalMut, Hint, KeyWord, Simt, unroll};
 pub(super) const PAIRS: usize = SLOTS + SLOTS / 2;
 
 /// A bucket's pairs, in a thread's registers.
-pub(super) struct Line<K, V> {
+pub(super) struct Bucket<K, V> {
     pub(super) keys: [K; PAIRS],
     pub(super) values: [V; PAIRS],
     pub(super) len: u32,
 }
 
-impl<K: KeyWord, V: Value> Line<K, V> {
+impl<K: KeyWord, V: Value> Bucket<K, V> {
     /// Slots that it has.
-    pub(super) const SLOTS: usize = line_slots::<K, V>() as usize;
+    pub(super) const SLOTS: usize = bucket_slots::<K, V>() as usize;
     /// Pairs that it may have before it hands some to another.
     pub(super) const PAIRS: usize = Self::SLOTS + Self::SLOTS / 2;
 
@@ -29,25 +29,25 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     /// # Safety
     /// There is such a bucket.
     #[inline(always)]
-    pub(super) unsafe fn load<S: Simt>(simt: S, lines: Global<u64>, number: u32, len: u32) -> Self {
-        let mut line = Self { keys: [K::MIN; PAIRS], values: [V::default(); PAIRS], len };
+    pub(super) unsafe fn load<S: Simt>(simt: S, buckets: Global<u64>, number: u32, len: u32) -> Self {
+        let mut bucket = Self { keys: [K::MIN; PAIRS], values: [V::default(); PAIRS], len };
         let slots = chunk_slots::<K, V>() as usize;
-        unroll!((LINE_WORDS / 2) as usize, chunk => {
-            let at = line_at::<K, V>(number) + 2 * chunk as u64;
+        unroll!((BUCKET_WORDS / 2) as usize, chunk => {
+            let at = bucket_at::<K, V>(number) + 2 * chunk as u64;
             // SAFETY: a chunk of the bucket.
-            let mut pairs = pairs_of::<K, V>(unsafe { simt.load_vector(lines, at, Hint::Default) });
+            let mut pairs = pairs_of::<K, V>(unsafe { simt.load_vector(buckets, at, Hint::Default) });
             if has_values_beside::<K, V>() {
                 let at = value_at::<K, V>(number, chunk as u32);
                 // SAFETY: the value of the chunk's slot.
-                pairs[0].1 = unsafe { values::load(simt, lines.cast::<V>(), at, Hint::Default) };
+                pairs[0].1 = unsafe { values::load(simt, buckets.cast::<V>(), at, Hint::Default) };
             }
             unroll!(MOST_CHUNK_SLOTS, i => {
                 if i < slots {
-                    (line.keys[chunk * slots + i], line.values[chunk * slots + i]) = pairs[i];
+                    (bucket.keys[chunk * slots + i], bucket.values[chunk * slots + i]) = pairs[i];
                 }
             });
         });
-        line
+        bucket
     }
 
     /// Writes it; free slots repeat the last pair.
@@ -55,7 +55,7 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     /// # Safety
     /// There is such a bucket, and no more pairs than slots.
     #[inline(always)]
-    pub(super) unsafe fn store<S: Simt>(&mut self, simt: S, lines: GlobalMut<u64>, number: u32) {
+    pub(super) unsafe fn store<S: Simt>(&mut self, simt: S, buckets: GlobalMut<u64>, number: u32) {
         unroll!(SLOTS, slot => {
             if slot > 0 && slot < Self::SLOTS && slot as u32 >= self.len {
                 let before = slot.saturating_sub(1);
@@ -63,8 +63,8 @@ impl<K: KeyWord, V: Value> Line<K, V> {
             }
         });
         let slots = chunk_slots::<K, V>() as usize;
-        unroll!((LINE_WORDS / 2) as usize, chunk => {
-            let at = line_at::<K, V>(number) + 2 * chunk as u64;
+        unroll!((BUCKET_WORDS / 2) as usize, chunk => {
+            let at = bucket_at::<K, V>(number) + 2 * chunk as u64;
             let pair = |slot: usize| (self.keys[slot], self.values[slot]);
             let mut pairs = [pair(chunk * slots); MOST_CHUNK_SLOTS];
             unroll!(MOST_CHUNK_SLOTS, i => {
@@ -74,11 +74,11 @@ impl<K: KeyWord, V: Value> Line<K, V> {
             });
             let words = chunk_of(pairs);
             // SAFETY: a chunk of the bucket.
-            unsafe { simt.store_vector(lines, at, words, Hint::Default) };
+            unsafe { simt.store_vector(buckets, at, words, Hint::Default) };
             if has_values_beside::<K, V>() {
                 let at = value_at::<K, V>(number, chunk as u32);
                 // SAFETY: the value of the chunk's slot.
-                unsafe { values::store(simt, lines.cast::<V>(), at, self.values[chunk], Hint::Default) };
+                unsafe { values::store(simt, buckets.cast::<V>(), at, self.values[chunk], Hint::Default) };
             }
         });
     }
