@@ -143,15 +143,51 @@ impl<'a, T> Uninit<'a, T> {
 
     /// Writes each element, by its number.
     pub fn fill(self, mut element: impl FnMut(usize) -> T) -> Written<'a> {
+        self.fill_blocks(|first, block| {
+            block.iter_mut().enumerate().for_each(|(i, to)| _ = to.write(element(first + i)))
+        })
+    }
+
+    /// Writes an element for each bit of a mask and the elements of two slices, of which there are as many. A loop over single elements
+    /// spends most of its time on where its bit is.
+    ///
+    /// # Panics
+    /// If there are fewer bits or elements.
+    pub fn fill_masked<A: Copy, B: Copy>(
+        self,
+        mask: &[u32],
+        (a, b): (&[A], &[B]),
+        mut element: impl FnMut(bool, A, B) -> T,
+    ) -> Written<'a> {
+        self.fill_blocks(|first, block| {
+            let (a, b) = (&a[first..first + block.len()], &b[first..first + block.len()]);
+            let words = &mask[first / 32..][..block.len().div_ceil(32)];
+            for (((to, a), b), &word) in block.chunks_mut(32).zip(a.chunks(32)).zip(b.chunks(32)).zip(words) {
+                let mut each = |to: &mut [MaybeUninit<T>], a: &[A], b: &[B]| {
+                    for (bit, ((to, &a), &b)) in to.iter_mut().zip(a).zip(b).enumerate() {
+                        to.write(element(word >> bit & 1 == 1, a, b));
+                    }
+                };
+                match (to.as_mut_array::<32>(), a.as_array::<32>(), b.as_array::<32>()) {
+                    // A length that the compiler knows.
+                    (Some(to), Some(a), Some(b)) => each(to, a, b),
+                    _ => each(to, a, b),
+                }
+            }
+        })
+    }
+
+    /// Has blocks written, the first one at a multiple of [`BLOCK`].
+    fn fill_blocks(self, mut write: impl FnMut(usize, &mut [MaybeUninit<T>])) -> Written<'a> {
         let len = self.len();
         if size_of_val(self.elements) < PAST_CACHES {
-            self.elements.iter_mut().enumerate().for_each(|(i, to)| _ = to.write(element(i)));
+            write(0, self.elements);
             return Written { len, memory: self.memory };
         }
         let mut made = [const { MaybeUninit::<T>::uninit() }; BLOCK];
         for (to, first) in self.elements.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {
             let made = &mut made[..to.len()];
-            made.iter_mut().enumerate().for_each(|(i, to)| _ = to.write(element(first + i)));
+            write(first, made);
             copy_past_caches(made, to);
         }
         fence();
@@ -305,6 +341,18 @@ mod tests {
                 Ok(first.fill(element).and(second.fill(|i| element(len / 3 + i))).and(third))
             });
             assert!(all.unwrap().into_iter().eq((0..len).map(element)), "{len}");
+        }
+    }
+
+    #[test]
+    fn elements_of_masks_are_those_of_their_bits() {
+        for len in [0, 1, 31, 32, 33, 3 * BLOCK + 5, 50_000] {
+            let mask: Vec<u32> = (0..len as u32).step_by(32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect();
+            let from: Vec<u64> = (0..len as u64).map(|i| i * i).collect();
+            let bit = |i: usize| mask[i / 32] >> (i % 32) & 1 == 1;
+            let all =
+                made(len, |out| Ok(out.fill_masked(&mask, (&from, &vec![(); len]), |hit, a, ()| hit.then_some(a))));
+            assert!(all.unwrap().into_iter().eq((0..len).map(|i| bit(i).then_some((i * i) as u64))), "{len}");
         }
     }
 

@@ -78,10 +78,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             }
         };
         made(keys.len(), |out| {
-            self.in_pieces(keys, out, results, launch, |piece, out| {
-                let values = piece.array::<V>(0);
-                piece.found(out, |i| values[i])
-            })
+            self.in_pieces(keys, out, results, launch, |piece, out| piece.found(out, |value: V| value))
         })
     }
 
@@ -110,8 +107,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         };
         made(keys.len(), |out| {
             self.in_pieces(keys, out, results, launch, |piece, out| {
-                let (values, keys) = (piece.array::<V>(0), piece.array::<K>(1));
-                piece.found(out, |i| (keys[i], values[i]))
+                piece.found_both(out, |value: V, key: K| (key, value))
             })
         })
     }

@@ -32,10 +32,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             let (values, hits, miss) = (out.arrays[0].cast(), out.hits, I::Value::MIN);
             Query::Get(GetBatch { queries, count, values, hits, miss })
         };
-        self.stage(&shards, keys, results, query, |piece, out| {
-            let values = piece.array::<I::Value>(0);
-            piece.found(out, |i| values[i])
-        })
+        self.stage(&shards, keys, results, query, |piece, out| piece.found(out, |value: I::Value| value))
     }
 
     /// The ranks of keys.
@@ -75,8 +72,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         };
         let results = Results { arrays: [I::Value::BYTES, K::Bits::BYTES], bits: 1 };
         self.stage(&shards, keys, results, query, |piece, out| {
-            let (values, keys) = (piece.array::<I::Value>(0), piece.array::<K>(1));
-            piece.found(out, |i| (keys[i], values[i]))
+            piece.found_both(out, |value: I::Value, key: K| (key, value))
         })
     }
 

@@ -132,10 +132,7 @@ impl HostGrt {
                 // SAFETY: staged queries of the width, and room for their results.
                 Ok(unsafe { self.grt.get_raw(stream, queries, packed.count(), values, out.hits, 0) }?)
             },
-            collect: &|piece, out| {
-                let values = piece.array::<u32>(0);
-                piece.found(out, |i| values[i])
-            },
+            collect: &|piece, out| piece.found(out, |value: u32| value),
         };
         Ok(replace(out, |out| self.staging.send(Packed { width, bytes: keys.bytes() }, out, &route))?)
     }

@@ -127,10 +127,20 @@ impl<'a, Q: Queries> Piece<'a, Q> {
         bytemuck::cast_slice(&self.bytes[start..start + self.queries.count().div_ceil(32) * 4])
     }
 
-    /// Writes each query's result, if it was found.
-    pub fn found<'o, T>(&self, out: Uninit<'o, Option<T>>, result: impl Fn(usize) -> T) -> Written<'o> {
-        let hits = self.bits(0);
-        out.fill(|i| is_set(hits, i).then(|| result(i)))
+    /// Writes each query's result, which is made of the elements of the first array, if it was found.
+    pub fn found<'o, A: Pod, T>(&self, out: Uninit<'o, Option<T>>, result: impl Fn(A) -> T) -> Written<'o> {
+        let count = self.queries.count();
+        out.fill_masked(self.bits(0), (self.array::<A>(0), &vec![(); count]), |hit, a, ()| hit.then(|| result(a)))
+    }
+
+    /// The same of the elements of both arrays.
+    pub fn found_both<'o, A: Pod, B: Pod, T>(
+        &self,
+        out: Uninit<'o, Option<T>>,
+        result: impl Fn(A, B) -> T,
+    ) -> Written<'o> {
+        let both = (self.array::<A>(0), self.array::<B>(1));
+        out.fill_masked(self.bits(0), both, |hit, a, b| hit.then(|| result(a, b)))
     }
 }
 

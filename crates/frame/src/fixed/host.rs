@@ -12,7 +12,7 @@ use lanetree_base::error::check_bounds;
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::zeroed;
-use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route, is_set};
+use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route};
 use lanetree_base::uninit::{Uninit, Written, made, replace};
 use lanetree_base::{BatchOrder, Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord, Word};
@@ -40,10 +40,7 @@ pub trait HostForm: FixedIndex {
     /// Values on a device that runs kernels.
     #[doc(hidden)]
     fn get_staged<'o>(&self, keys: &[Self::Key], out: Uninit<'o, Option<Self::Value>>) -> Result<Written<'o>> {
-        self.stage_get(keys, out, Self::Value::default(), 1, |piece, out| {
-            let values = piece.array::<Self::Value>(0);
-            piece.found(out, |i| values[i])
-        })
+        self.stage_get(keys, out, Self::Value::default(), 1, |piece, out| piece.found(out, |value: Self::Value| value))
     }
 
     fn get_many_or(&self, keys: &[Self::Key], miss: Self::Value, out: &mut [Self::Value]) -> Result<()> {
@@ -62,8 +59,8 @@ pub trait HostForm: FixedIndex {
         // Values are not wanted, but the kernel writes them.
         made(keys.len(), |out| {
             self.stage_get(keys, out, Self::Value::default(), 1, |piece, out| {
-                let hits = piece.bits(0);
-                out.fill(|i| is_set(hits, i))
+                let none = vec![(); out.len()];
+                out.fill_masked(piece.bits(0), (&none, &none), |hit, (), ()| hit)
             })
         })
     }
@@ -161,9 +158,9 @@ pub trait HostForm: FixedIndex {
         };
         made(keys.len(), |out| {
             self.stage(keys, out, results, ask, |piece, out| {
-                let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));
                 // Results are in the caller's form, not ordered words.
-                piece.found(out, |i| make(Self::Key::decode(keys[i].xor(Self::Key::FLIP)), values[i]))
+                let key = |bits: <Self::Key as AnyKey>::Bits| Self::Key::decode(bits.xor(Self::Key::FLIP));
+                piece.found_both(out, |value: Self::Value, bits| make(key(bits), value))
             })
         })
     }
@@ -203,8 +200,9 @@ pub trait HostForm: FixedIndex {
         };
         replace(out, |out| {
             self.stage(keys, out, results, ask, |piece, out| {
-                let (ranks, hits) = (piece.array::<u64>(0), piece.bits(0));
-                out.fill(|i| if is_set(hits, i) { ranks[i] } else { Matches::NO_ROW })
+                let none = vec![(); out.len()];
+                let row = |hit, rank, ()| if hit { rank } else { Matches::NO_ROW };
+                out.fill_masked(piece.bits(0), (piece.array::<u64>(0), &none), row)
             })
         })
     }

@@ -122,7 +122,7 @@ fn take_results<'o, V: Word>(tree: &Parts, piece: &Piece<'_, Strings<'_>>, out: 
         leaf.filter(|&(key, _)| key == keys.at(i)).map(|(_, value)| value)
     };
     match pending.is_empty() {
-        true => piece.found(out, |i| values[i]),
+        true => piece.found(out, |value: V| value),
         false => out.fill(|i| if is_set(pending, i) { at_host(i) } else { is_set(hits, i).then(|| values[i]) }),
     }
 }

@@ -90,10 +90,7 @@ impl<V: Word> Cuart<V> {
                 // SAFETY: staged queries, and room for their results.
                 unsafe { tree.launch_get(stream, None, queries, keys.count(), outputs, V::MIN) }
             },
-            collect: &|piece, out| {
-                let values = piece.array::<V>(0);
-                piece.found(out, |i| values[i])
-            },
+            collect: &|piece, out| piece.found(out, |value: V| value),
         };
         replace(out, |out| self.batches.staging.send(Short { keys, max }, out, &route))
     }

@@ -139,16 +139,16 @@ pub(super) trait Pieces: FixedIndex {
     }
 
     /// Pairs of ranges in the order of the ranges. Without keys if they are not wanted.
-    fn range_in_pieces<'b>(
+    fn range_in_pieces<'b, S: Source<'b, Self::Key>>(
         &self,
-        source: &mut impl Source<'b, Self::Key>,
+        source: &mut S,
         wants_keys: bool,
         out: &mut Ranges<Self::Key, Self::Value>,
     ) -> Result<()> {
         self.check_not_lost()?;
         let staging = &self.staging().ranges;
         let Sizes { piece, pieces, small, .. } = staging.sizes;
-        let most = (piece * pieces).max(small);
+        let most = (piece * pieces / S::SHORTER).max(small).max(1);
         out.offsets.clear();
         out.keys.clear();
         out.values.clear();
@@ -186,10 +186,10 @@ pub(super) trait Pieces: FixedIndex {
     }
 
     /// How many pairs each range has.
-    fn count_in_pieces<'b>(&self, source: &mut impl Source<'b, Self::Key>) -> Result<Vec<u64>> {
+    fn count_in_pieces<'b, S: Source<'b, Self::Key>>(&self, source: &mut S) -> Result<Vec<u64>> {
         self.check_not_lost()?;
         let staging = &self.staging().ranges;
-        let most = staging.sizes.piece * staging.sizes.pieces;
+        let most = (staging.sizes.piece * staging.sizes.pieces / S::SHORTER).max(1);
         let mut chunk = Chunk { slots: staging.locating.take(), pieces: 0 };
         let (mut counts, mut bounds) = (Vec::new(), source.take(most, None)?);
         while bounds.len() > 0 {

@@ -31,6 +31,9 @@ pub(in crate::fixed) trait Source<'b, K: AnyKey> {
     /// About how many ranges are left. An iterator may claim anything.
     fn left(&self) -> usize;
 
+    /// By which number chunks are shorter than they can be: what is made of a caller's ranges is to stay in the caches.
+    const SHORTER: usize;
+
     /// Takes all ranges that are left, up to `most`. They may be put into the memory of earlier ones.
     fn take(&mut self, most: usize, used: Option<Bounds<'b, K>>) -> Result<Bounds<'b, K>>;
 }
@@ -48,6 +51,8 @@ impl<I: Iterator> Each<I> {
 }
 
 impl<'b, K: AnyKey, I: Iterator<Item: Into<KeyRange<K>>>> Source<'b, K> for Each<I> {
+    const SHORTER: usize = 8;
+
     fn left(&self) -> usize {
         self.ranges.size_hint().0
     }
@@ -70,6 +75,8 @@ pub(in crate::fixed) struct Between<'b, K> {
 }
 
 impl<'b, K: AnyKey> Source<'b, K> for Between<'b, K> {
+    const SHORTER: usize = 1;
+
     fn left(&self) -> usize {
         self.starts.len()
     }
