@@ -1,6 +1,6 @@
 //! Ranges of keys, and the results of a batch of them.
 
-use crate::room::{make_room, push};
+use crate::room::make_room;
 use crate::{Error, Result};
 use core::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use lanetree_layout::{AnyKey, KeyWord};
@@ -138,29 +138,35 @@ impl<K: AnyKey> RangeBatch<K> {
     ) -> Result<()> {
         /// Ranges between questions for room.
         const BLOCK: usize = 256;
+        /// An iterator may claim anything.
+        const MOST_HINTED: usize = 1 << 18;
         let Self { starts, ends, limits } = self;
         starts.clear();
         ends.clear();
         limits.clear();
         while starts.len() < most {
-            let (before, block) = (starts.len(), BLOCK.min(most - starts.len()).min(ranges.size_hint().0.max(1)));
-            make_room(starts, block)?;
-            make_room(ends, block)?;
-            for range in ranges.by_ref().take(block) {
-                let (start, end, limit) = range.into().resolve(first + starts.len())?;
-                if limit != u64::MAX && limits.is_empty() {
-                    make_room(limits, starts.capacity())?;
-                    limits.resize(starts.len(), u64::MAX);
+            let (before, block) = (starts.len(), BLOCK.min(most - starts.len()));
+            // Vectors would be asked for room at each range.
+            let (mut own, mut count) = ([(K::MIN, K::MIN); BLOCK], 0);
+            for (range, own) in ranges.by_ref().take(block).zip(&mut own) {
+                let (start, end, limit) = range.into().resolve(first + before + count)?;
+                if limit != u64::MAX || !limits.is_empty() {
+                    make_room(limits, before + count + 1 - limits.len())?;
+                    limits.resize(before + count, u64::MAX);
                     limits.push(limit);
-                } else if !limits.is_empty() {
-                    push(limits, limit)?;
                 }
-                starts.push(start);
-                ends.push(end);
+                *own = (start, end);
+                count += 1;
             }
-            if starts.len() == before {
+            if count == 0 {
                 break;
             }
+            // With one allocation, if the iterator says how many there are.
+            let room = count + ranges.size_hint().0.min(most - before - count).min(MOST_HINTED);
+            make_room(starts, if starts.capacity() == 0 { room } else { count })?;
+            make_room(ends, if ends.capacity() == 0 { room } else { count })?;
+            starts.extend(own[..count].iter().map(|bounds| bounds.0));
+            ends.extend(own[..count].iter().map(|bounds| bounds.1));
         }
         Ok(())
     }

@@ -24,14 +24,44 @@ pub fn check_free(bytes: u128) -> Result<()> {
     }
 }
 
+/// Fewer bytes are not worth the question how many are free.
+pub const FEW: usize = 1 << 24;
+
+/// Free bytes of main memory, as far as the system reports them.
+///
+/// # Errors
+/// [`Error::Runtime`] if the system does not say.
+pub fn free_bytes() -> Result<usize> {
+    Ok(match Device::host().memory()?.free {
+        0 => usize::MAX,
+        free => usize::try_from(free).unwrap_or(usize::MAX),
+    })
+}
+
+/// Makes room for `needed` further elements, and for up to `left` more after them if there is plenty: a vector that grows later is
+/// copied, or its pages are.
+///
+/// # Errors
+/// As [`with_room`].
+pub fn make_room_expecting<T>(all: &mut Vec<T>, needed: usize, left: usize) -> Result<()> {
+    if all.capacity() - all.len() >= needed {
+        return Ok(());
+    }
+    // How many are left may be what a caller's iterator claims; it is believed only if there is plenty of room.
+    let expected = needed.saturating_add(left);
+    let bytes = expected.saturating_mul(size_of::<T>());
+    if (bytes < FEW || bytes <= free_bytes()? / 2) && make_room(all, expected).is_ok() {
+        return Ok(());
+    }
+    make_room(all, needed)
+}
+
 /// The same of results: all `rows` that were counted so far, of which `more` bytes are still to be allocated.
 ///
 /// # Errors
 /// [`Error::TooManyRows`] if fewer bytes are free; [`Error::Runtime`] if the system does not say how many are.
 pub fn check_rows(rows: u64, more: u128) -> Result<()> {
-    /// Fewer bytes are not worth the question.
-    const FEW: u128 = 1 << 24;
-    if more < FEW {
+    if more < FEW as u128 {
         return Ok(());
     }
     // 0 where the system does not say.

@@ -7,7 +7,7 @@ use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{check_rows, with_room};
+use lanetree_frame::room::{check_rows, make_room_expecting, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
 use lanetree_frame::{JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
@@ -151,7 +151,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let mut all = JoinRows { offsets: with_room(lows.len() + 1)?, rows: Vec::new() };
         all.offsets.push(0);
         let mut pieces = RowPieces::new(lows.len(), PIECE, MOST_ROWS);
-        let staging = &self.started.staging().queries;
+        let (staging, probes) = (&self.started.staging().queries, lows.len());
         while let Some(piece) = pieces.piece() {
             let (count, before) = (piece.len(), all.offsets[piece.start]);
             let highs = highs.map(|highs| staging.uploaded(device, &highs[piece.clone()])).transpose()?;
@@ -167,6 +167,9 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
             let rows = usize::try_from(rows).unwrap_or(usize::MAX);
             out.rows = device.alloc(rows)?;
             self.on(&stream).copy(&lows, &scratch, &mut out)?;
+            // The remaining probes have as many rows each, within reason.
+            let left = (all.rows.len() + rows) as f64 * (probes - piece.end) as f64 / piece.end as f64;
+            make_room_expecting(&mut all.rows, rows, left as usize)?;
             staging.append(&out.rows, 0..rows, &mut all.rows)?;
             staging.append(&out.offsets, 1..count + 1, &mut all.offsets)?;
             all.offsets[piece.start + 1..].par_iter_mut().with_min_len(TASK).for_each(|offset| *offset += before);

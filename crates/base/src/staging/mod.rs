@@ -112,7 +112,7 @@ impl Staging {
     ) -> Result<Written<'o>> {
         let lengths = self.lengths;
         let parts = queries.count().div_ceil(lengths.short).max(queries.bytes().div_ceil(lengths.bytes));
-        let threads = (spare_threads() / self.sharers.max(1)).min(parts).max(1);
+        let threads = (threads() / self.sharers.max(1)).min(parts).max(1);
         let rest = Mutex::new(Rest { queries, out, short: if threads > 1 { threads } else { 0 } });
         let rest = || rest.lock().unwrap_or_else(PoisonError::into_inner);
         let work = Work {
@@ -125,12 +125,6 @@ impl Staging {
             Ok((route.collect)(&Piece::new(queries, bytemuck::cast_slice(&slot.staged_output), route.results), out))
         })
     }
-}
-
-/// Threads for a batch, at least one: a quarter of the CPUs is left to the driver's and the caller's threads.
-pub fn spare_threads() -> usize {
-    let cpus = threads();
-    cpus - cpus / 4
 }
 
 impl<Q: Queries, T> Route<'_, Q, T> {

@@ -1,7 +1,7 @@
 //! Arrays from ordinary memory to the device, and back.
 
 use super::slot::Slot;
-use super::{Staging, Work, spare_threads};
+use super::{Staging, Work};
 use crate::Result;
 use crate::parallel::*;
 use crate::room::{make_room, zeroed};
@@ -127,7 +127,7 @@ impl Staging {
                 },
                 give_up: &|| drop(left().1.take_all()),
             };
-            work.run(spare_threads().min(len.div_ceil(piece)), &self.slots, |slot, (range, out)| {
+            work.run(threads().min(len.div_ceil(piece)), &self.slots, |slot, (range, out)| {
                 let bytes = size_of::<T>() * range.len();
                 Ok(out.copy(bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&slot.staged_output)[..bytes])))
             })
@@ -182,7 +182,7 @@ impl Staging {
             },
             give_up: &|| next.store(pieces, Ordering::Relaxed),
         };
-        work.run(spare_threads().min(pieces), &self.slots, |_, _| Ok(Written::default())).map(drop)
+        work.run(threads().min(pieces), &self.slots, |_, _| Ok(Written::default())).map(drop)
     }
 }
 

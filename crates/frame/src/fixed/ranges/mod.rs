@@ -14,15 +14,15 @@ pub use slots::RangeStaging;
 use super::range::{copy_rows, locate_rows, rows_of};
 use super::{FixedIndex, PART, Query};
 use lanetree_base::parallel::*;
-use lanetree_base::room::{make_room, out_of_memory, zeroed};
-use lanetree_base::staging::{ACROSS_THE_BUS, PieceSlot, TakenSlots, Work, spare_threads};
+use lanetree_base::room::{make_room, make_room_expecting, out_of_memory, zeroed};
+use lanetree_base::staging::{ACROSS_THE_BUS, PieceSlot, TakenSlots, Work};
 use lanetree_base::uninit::{Uninit, Written, append, append_both};
 use lanetree_base::{BatchOrder, Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
 use lanetree_simt::{GatherBatch, GatherRows, Global, GlobalMut, LocateBatch};
-use output::{reserve_offsets, reserve_pairs};
+use output::reserve_pairs;
 use slots::{Gathering, Locating};
 use source::Bounds;
 pub(super) use source::{Between, Each, Source};
@@ -77,23 +77,22 @@ impl<K: AnyKey> Chunk<'_, K> {
         all.ok_or_else(|| out_of_memory(u128::MAX))
     }
 
-    /// Appends an element for each range: `element` makes it of its piece's offsets, its number in the piece, and the pairs before
-    /// the piece.
-    fn each_range(
-        &self,
-        out: &mut Vec<u64>,
-        before: u64,
-        element: impl Fn(&[u64], usize, u64) -> u64 + Sync,
-    ) -> Result<()> {
+    /// Appends an element for each range: `element` makes it of where the range's pairs begin and end among its piece's, and of the
+    /// pairs before the piece.
+    fn each_range(&self, out: &mut Vec<u64>, before: u64, element: impl Fn(&[u64], u64) -> u64 + Sync) -> Result<()> {
         append(out, self.ranges(), |mut out| {
-            let (mut written, mut before) = (Written::default(), before);
-            for piece in self.pieces() {
-                let offsets = piece.located();
-                let own = out.take_first(piece.count);
-                written = written.and(own.fill_in_parallel(|range| element(offsets, range, before)));
+            let mut before = before;
+            let pieces = self.pieces().iter().map(|piece| {
+                let own = (piece.located(), before, out.take_first(piece.count));
                 before += piece.pairs();
-            }
-            Ok(written)
+                own
+            });
+            let pieces: Vec<_> = pieces.collect();
+            let written = pieces.into_par_iter().map(|(offsets, before, out)| {
+                let mut pairs = offsets.windows(2);
+                out.fill(|_| element(pairs.next().expect("one more offset than ranges"), before))
+            });
+            Ok(written.reduce(Written::default, Written::and))
         })
     }
 }
@@ -154,7 +153,7 @@ pub(super) trait Pieces: FixedIndex {
         out.values.clear();
         let mut chunk = Chunk { slots: staging.locating.take(), pieces: 0 };
         let mut bounds = source.take(most, None)?;
-        reserve_offsets(&mut out.offsets, bounds.len() + 1, source.left())?;
+        make_room_expecting(&mut out.offsets, bounds.len() + 1, source.left())?;
         out.offsets.push(0);
         if bounds.len() <= small {
             if self.range_at_once(&mut chunk, &bounds, wants_keys, out)? {
@@ -194,8 +193,8 @@ pub(super) trait Pieces: FixedIndex {
         let (mut counts, mut bounds) = (Vec::new(), source.take(most, None)?);
         while bounds.len() > 0 {
             self.locate(&mut chunk, &bounds)?;
-            reserve_offsets(&mut counts, bounds.len(), source.left())?;
-            chunk.each_range(&mut counts, 0, |offsets, range, _| offsets[range + 1] - offsets[range])?;
+            make_room_expecting(&mut counts, bounds.len(), source.left())?;
+            chunk.each_range(&mut counts, 0, |pair, _| pair[1] - pair[0])?;
             bounds = source.take(most, Some(bounds))?;
         }
         chunk.slots.give_back_idle();
@@ -325,7 +324,7 @@ pub(super) trait Pieces: FixedIndex {
         wants_keys: bool,
         out: &mut Ranges<Self::Key, Self::Value>,
     ) -> Result<()> {
-        reserve_offsets(&mut out.offsets, chunk.ranges(), left)?;
+        make_room_expecting(&mut out.offsets, chunk.ranges(), left)?;
         let known = out.offsets.len() - 1 + chunk.ranges();
         let counted = chunk.pairs(out.values.len() as u64)?;
         // Assumes that the remaining ranges have as many pairs each as those before, within reason.
@@ -347,7 +346,7 @@ pub(super) trait Pieces: FixedIndex {
         let gather = || {
             append_both((keys, if wants_keys { pairs } else { 0 }), (values, pairs), |keys, values| {
                 let windows = windows(chunk.pieces(), staging.sizes, keys, values);
-                let threads = spare_threads().min(windows.len());
+                let threads = threads().min(windows.len());
                 let windows = Mutex::new(windows.into_iter());
                 let windows = || windows.lock().unwrap_or_else(PoisonError::into_inner);
                 let work = Work {
@@ -363,8 +362,7 @@ pub(super) trait Pieces: FixedIndex {
                 })
             })
         };
-        let (gathered, counted) =
-            join(gather, || chunk.each_range(offsets, before, |offsets, range, before| before + offsets[range + 1]));
+        let (gathered, counted) = join(gather, || chunk.each_range(offsets, before, |pair, before| before + pair[1]));
         gathered.and(counted)
     }
 

@@ -1,35 +1,9 @@
 //! Where the results of a batch of ranges go.
 
 use lanetree_base::ranges::Ranges;
-use lanetree_base::room::{make_room, out_of_memory};
-use lanetree_base::{Device, Error, Result};
+use lanetree_base::room::{FEW, free_bytes, out_of_memory};
+use lanetree_base::{Error, Result};
 use lanetree_runtime::prefer_huge_pages;
-
-/// Makes room for `needed` more offsets, and for up to `left` more after them.
-pub(super) fn reserve_offsets(offsets: &mut Vec<u64>, needed: usize, left: usize) -> Result<()> {
-    if offsets.capacity() - offsets.len() >= needed {
-        return Ok(());
-    }
-    // How many are left is what the caller's iterator claims; it is believed only if there is plenty of room.
-    let expected = needed.saturating_add(left);
-    let bytes = expected.saturating_mul(size_of::<u64>());
-    let is_there = bytes < FEW || bytes <= free_memory()? / 2;
-    if is_there && make_room(offsets, expected).is_ok() {
-        return Ok(());
-    }
-    make_room(offsets, needed)
-}
-
-/// Free bytes of main memory, as far as the system reports them.
-fn free_memory() -> Result<usize> {
-    Ok(match Device::host().memory()?.free {
-        0 => usize::MAX,
-        free => usize::try_from(free).unwrap_or(usize::MAX),
-    })
-}
-
-/// Bytes that are not worth the question how many are free.
-const FEW: usize = 1 << 24;
 
 /// Makes room for `needed` pairs in all, or for as many as are expected; for values alone if keys are not wanted. The system grants
 /// more memory than it has, and kills processes that use it all. So this first asks how much is free.
@@ -50,7 +24,7 @@ pub(super) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected:
         more_keys.saturating_add(pairs.saturating_sub(values).saturating_mul(size_of::<V>()))
     };
     let generous = needed.max(expected as usize).max(capacity.saturating_mul(2));
-    let free = if more(generous) < FEW { usize::MAX } else { free_memory()? };
+    let free = if more(generous) < FEW { usize::MAX } else { free_bytes()? };
     if more(needed) > free {
         return Err(Error::TooManyRows { rows, bytes: more(needed) as u128, free: free as u64 });
     }
