@@ -11,6 +11,7 @@ Found(values=array([2, 0]), found=array([ True, False]))
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
   :class:`GroupedIndex`: keys in groups; :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
 * :func:`merge_asof`, :func:`merge`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
+* :class:`FrameIndex`: a frame that is kept and asked many times.
 * :func:`load`: an index of any class from its file.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
 * :class:`Array`: what calls give for inputs on a device; `Output`: the type of results for type checkers.
@@ -26,6 +27,7 @@ from ._asof import merge_asof
 from ._device import Device, Pool
 from ._doctor import doctor
 from ._files import load
+from ._frame_index import FrameIndex
 from ._groups import GroupedIndex
 from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
 from ._intervals import IntervalIndex, IntervalRows
@@ -45,6 +47,7 @@ __all__ = [
     "Device",
     "Error",
     "Found",
+    "FrameIndex",
     "GroupedIndex",
     "Index",
     "IntervalIndex",

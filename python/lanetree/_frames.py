@@ -5,6 +5,7 @@ None of these libraries is needed: what a frame is, its module says, which is th
 
 from __future__ import annotations
 
+import copy
 import importlib
 import sys
 from typing import Any, Hashable, Iterable, Sequence
@@ -66,6 +67,46 @@ class Frame:
     def encode(self, left: Any, right: Any) -> Coded:
         """Codes of two columns that are no numbers."""
         raise NotImplementedError
+
+    def of(self, data: Any) -> "Frame":
+        """Another table of the library, which is given as this one was."""
+        made = copy.copy(self)
+        made.data = data
+        return made
+
+    def kept(self) -> "Frame":
+        """The table, without what the caller will change in it."""
+        return self
+
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        """Which elements of a column there are."""
+        raise NotImplementedError
+
+    def stacked(self, other: "Frame") -> Any:
+        """The rows of this table and those of another one of the library, if the columns keep their dtypes."""
+        for side, names, others in ((other.side, other.names, self.names), ("the index", self.names, other.names)):
+            for name in others:
+                if names.count(name) != others.count(name):
+                    raise KeyError(f"{side} has {names.count(name) or 'no'} column {name!r}, where {others.count(name)} is needed")
+        if other.names != self.names:
+            other = other.only([other.names.index(name) for name in self.names])
+        try:
+            made = self._stacked(other.data)
+        except (TypeError, ValueError, getattr(getattr(sys.modules.get("polars"), "exceptions", None), "PolarsError", TypeError)) as error:
+            raise ValueError(f"{other.side} does not go below the rows of the index: {error}") from error
+        kept, new, now = (self._dtypes(data) for data in (self.data, other.data, made))
+        for name, dtype, given, becomes in zip(self.names, kept, new, now):
+            if becomes != dtype:
+                raise ValueError(f"{other.side}[{name!r}] is {given}, where the index has {dtype}, and both would be {becomes}: convert it")
+        return made
+
+    def _stacked(self, data: Any) -> Any:
+        """The rows of two tables of the library with the same names."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _dtypes(data: Any) -> list[Any]:
+        return list(data.dtypes)
 
     def take(self, rows: Rows) -> Any:
         """Rows by their numbers, as a table of the library."""
@@ -155,6 +196,19 @@ class PandasFrame(Frame):
             made, distinct = pandas.factorize(pandas.concat(sides, ignore_index=True))
             parts = made[: len(sides[0])], made[len(sides[0]) :], len(distinct)
         return _of_categories(parts, (codes[0], codes[1]))
+
+    def kept(self) -> Frame:
+        # From 3.0 on a change of either one copies first.
+        is_shared = int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
+        return self.of(self.data.copy(deep=not is_shared))
+
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        return np.asarray(column.notna(), np.bool_)
+
+    def _stacked(self, data: Any) -> Any:
+        pandas = sys.modules["pandas"]
+        is_numbered = self.index.equals(pandas.RangeIndex(len(self.data))) and self.index.name is None
+        return pandas.concat([self.data, data], ignore_index=is_numbered)
 
     def take(self, rows: Rows) -> Any:
         frame = self.data
@@ -259,6 +313,12 @@ class PolarsFrame(Frame):
         numbers = made.fill_null(-1).to_numpy()
         return numbers[: len(left)], numbers[len(left) :], int(numbers.max(initial=-1)) + 1
 
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        return np.asarray(column.is_not_null().to_numpy(), np.bool_)
+
+    def _stacked(self, data: Any) -> Any:
+        return sys.modules["polars"].concat([self.data, data], how="vertical_relaxed")
+
     def take(self, rows: Rows) -> Any:
         polars = sys.modules["polars"]
         if not (rows < 0).any():
@@ -331,6 +391,22 @@ class ArrowFrame(Frame):
 
     def encode(self, left: Any, right: Any) -> Coded:
         return encode_arrow(left, right)
+
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        return np.asarray(column.is_valid(), np.bool_)
+
+    def _stacked(self, data: Any) -> Any:
+        pyarrow = sys.modules["pyarrow"]
+        for at, (column, field) in enumerate(zip(data.columns, self.data.schema)):
+            inner = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
+            if column.type != field.type and _is_text(pyarrow.types, inner) and _is_text(pyarrow.types, field.type):
+                # They differ in how they tell where strings are.
+                data = data.set_column(at, field, column.cast(field.type))
+        return pyarrow.concat_tables([self.data, data], promote_options="permissive")
+
+    @staticmethod
+    def _dtypes(data: Any) -> list[Any]:
+        return list(data.schema.types)
 
     def take(self, rows: Rows) -> Any:
         pyarrow, missing = sys.modules["pyarrow"], rows < 0
@@ -459,23 +535,20 @@ def frames_of(left: Any, right: Any) -> tuple[Frame, Frame]:
     return one, in_form_of(one, other)
 
 
-def column_and_frame(keys: Any, frame: Any) -> tuple[Frame, Frame]:
-    """A column as a table of its own, and a table in the form of its library; that of the table itself if the column has none."""
-    other = frame_of(frame, "frame")
-    pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
-    if pandas is not None and isinstance(keys, pandas.Series):
-        one: Frame = PandasFrame(keys.to_frame("keys"), "keys")
-    elif polars is not None and isinstance(keys, polars.Series):
-        one = PolarsFrame(polars.DataFrame({"keys": keys}), "keys")
-    elif pyarrow is not None and isinstance(keys, (pyarrow.Array, pyarrow.ChunkedArray)):
-        one = ArrowFrame(pyarrow.table({"keys": keys}), "keys")
-    elif isinstance(other, PandasFrame):
-        one = PandasFrame(sys.modules["pandas"].DataFrame({"keys": keys}), "keys")
-    elif isinstance(other, PolarsFrame):
-        one = PolarsFrame(sys.modules["polars"].DataFrame({"keys": keys}), "keys")
-    else:
-        one = ArrowFrame(sys.modules["pyarrow"].table({"keys": sys.modules["pyarrow"].array(keys)}), "keys")
-    return one, in_form_of(one, other)
+def column_frame(column: Any, like: Frame, name: str) -> Frame:
+    """A column, which an argument of this name has, as a table of its own: that of its library, or of another one's, if it has none."""
+    pandas, polars, pyarrow = (sys.modules.get(library) for library in ("pandas", "polars", "pyarrow"))
+    if pandas is not None and isinstance(column, pandas.Series):
+        return PandasFrame(column.to_frame(name), name)
+    if polars is not None and isinstance(column, polars.Series):
+        return PolarsFrame(polars.DataFrame({name: column}), name)
+    if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return ArrowFrame(pyarrow.table({name: column}), name)
+    if isinstance(like, PandasFrame):
+        return PandasFrame(sys.modules["pandas"].DataFrame({name: column}), name)
+    if isinstance(like, PolarsFrame):
+        return PolarsFrame(sys.modules["polars"].DataFrame({name: column}), name)
+    return ArrowFrame(sys.modules["pyarrow"].table({name: sys.modules["pyarrow"].array(column)}), name)
 
 
 def in_form_of(other: Frame, frame: Frame) -> Frame:

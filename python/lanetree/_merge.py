@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _frames, _joins, _keys, _native
+from ._entries import Spans
 from ._frames import Frame, Suffixes
 from ._index import Inclusive, _closed
 from ._joins import How
@@ -169,7 +170,9 @@ def lookup(keys: Any, frame: Any, on: Hashable, column: Hashable) -> Any:
     2    Riga
     Name: from, dtype: str
     """
-    one, other = _frames.column_and_frame(keys, frame)
+    table = _frames.frame_of(frame, "frame")
+    one = _frames.column_frame(keys, table, "keys")
+    other = _frames.in_form_of(one, table)
     other.check_name(column, "column")
     codes = _keys.encode([(one.key(one.names[0], "keys"), other.key(on, "on"))], one.encode)
     counts = np.bincount(codes.right, minlength=codes.below)
@@ -257,10 +260,8 @@ def range_join(
         by_group = np.argsort(places, kind="stable")
         order, places, groups = order[by_group], places[by_group], codes.right.astype(np.int64) * width
         starts, ends = np.searchsorted(places, groups + starts), np.searchsorted(places, groups + ends)
-    counts = np.maximum(ends - starts, 0)
-    found = np.repeat(np.arange(other.size), counts)
-    # The number of each pair, less that of the first pair of its right row.
-    inside = np.arange(found.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = order[np.repeat(starts, counts) + inside]
+    spans = Spans(starts, np.maximum(ends - starts, 0))
+    found = np.repeat(np.arange(other.size), spans.counts)
+    rows = order[spans.places()]
     by_left = np.argsort(rows, kind="stable")
     return _frames.joined(one, other, (rows[by_left], found[by_left]), same(names), suffixes)

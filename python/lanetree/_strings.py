@@ -145,6 +145,17 @@ class StringIndex(Ordered):
         self._index.rank(strings, side == "right", ranks)
         return ranks
 
+    def places(self, queries: Strings, what: str) -> tuple[npt.NDArray[np.int64], _missing.Valid]:
+        """Numbers in the order of the keys, odd for those that are present and even for those between them, and which queries there are.
+
+        `what` is how errors call the queries.
+        """
+        strings, _, valid = _packed(queries, self._is_text, what)
+        sides = np.empty((2, strings.size), np.int64)
+        for ranks, is_right in zip(sides, (False, True)):
+            self._index.rank(strings, is_right, ranks)
+        return sides.sum(axis=0), valid
+
     def predecessor(self, queries: Strings) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """The last pair whose key is not above each of `queries`: keys, values, and whether there is one."""
         return self._neighbor(queries, True)
