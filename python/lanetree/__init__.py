@@ -10,7 +10,7 @@ Found(values=array([2, 0]), found=array([ True, False]))
 
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
   :class:`GroupedIndex`: keys in groups; :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
-* :func:`merge_asof`, :func:`merge`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
+* :func:`merge_asof`, :func:`merge`, :func:`merge_nearest`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
 * :class:`FrameIndex`: a frame that is kept and asked many times.
 * :func:`load`: an index of any class from its file.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
@@ -33,6 +33,7 @@ from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMat
 from ._intervals import IntervalIndex, IntervalRows
 from ._merge import lookup, merge, range_join
 from ._multi import ChangeReport, MultiIndex, ValueRows
+from ._nearest import merge_nearest
 from ._strings import StringIndex, StringRanges
 from .errors import Error
 
@@ -72,6 +73,7 @@ __all__ = [
     "lookup",
     "merge",
     "merge_asof",
+    "merge_nearest",
     "range_join",
 ]
 

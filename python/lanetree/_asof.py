@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Hashable
+from typing import Any, Hashable, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _entries, _frames, _keys, _merge, _missing
 from ._device import Device
-from ._frames import Frame, PandasFrame, Rows, Suffixes
+from ._frames import Column, Frame, PandasFrame, Rows, Suffixes
 from ._index import Direction
 from ._keys import Codes, Key
 from ._merge import Names
@@ -46,8 +46,9 @@ def merge_asof(
     on : label
         The column of times or numbers, in both tables: integers, floats, times, times with a time zone, or durations. By default the
         only column that both have.
-    left_on, right_on : label
-        The same, if the names differ.
+    left_on, right_on : label or array_like
+        The same, if the names differ; or an array, a Series or a column of pyarrow with an element for each row. If both are arrays,
+        the result begins with a column ``key_0`` of the left one.
     left_index, right_index : bool, default False
         Use the index of a frame of pandas in place of a column.
     by, left_by, right_by : label or list of labels, optional
@@ -96,25 +97,51 @@ def merge_asof(
     1   2     B   NaN
     """
     check(direction, allow_exact_matches=allow_exact_matches, left_index=left_index, right_index=right_index)
+    given = asked(left, right, (on, left_on, right_on), (left_index, right_index), (by, left_by, right_by), tolerance)
+    one, other = given.frames
+    place = Device("cpu" if device is None else device)
+    rows = _asof(given.words, given.codes, direction, not allow_exact_matches, given.limit, place)
+    if isinstance(one, PandasFrame) and isinstance(other, PandasFrame):
+        # A level of the index by which tables are joined becomes a column, as in pandas.
+        one = _with_levels(one, other, given.drop, left_index or right_index)
+    return _frames.joined(one, other, (None, rows), given.drop, suffixes, left_index or right_index)
+
+
+class Asked(NamedTuple):
+    """What a join of two frames by the nearest number is asked."""
+
+    frames: tuple[Frame, Frame]
+    #: The column by which each is ordered, in one dtype.
+    words: tuple[npt.NDArray[Any], npt.NDArray[Any]]
+    #: The groups of both; None without.
+    codes: Codes | None
+    #: The largest distance, as native calls take it.
+    limit: Any
+    #: Columns that the result has from the left side alone.
+    drop: list[Hashable]
+
+
+def asked(
+    left: Any, right: Any, on: tuple[Any, Any, Any], index: tuple[bool, bool], by: tuple[Names, Names, Names], tolerance: Any
+) -> Asked:
+    """The columns of both frames, from the arguments for both sides, the left one and the right one."""
     frames = _frames.frames_of(left, right)
-    one, other = frames
-    times, drop = _ordered_by(frames, (on, left_on, right_on), (left_index, right_index))
-    groups = _merge.columns_pair(by, left_by, right_by, "by")
-    pairs = [
-        (_key(one, name, "by" if by is not None else "left_by"), _key(other, other_name, "by" if by is not None else "right_by"))
-        for name, other_name in zip(*groups)
-    ]
+    times, names = _ordered_by(frames, on, index)
+    groups = _merge.columns_pair(*by, "by")
+    arguments = ("by", "by") if by[0] is not None else ("left_by", "right_by")
+    pairs = [(_key(frames[0], one, arguments[0]), _key(frames[1], other, arguments[1])) for one, other in zip(*groups)]
     for key in times:
         refuse_unordered(key)
     words, others, unit = _keys.numbers(*times)
     most = None if tolerance is None else limit(tolerance, words.dtype, unit, times[0].what)
-    codes = _keys.encode(pairs, one.encode) if pairs else None
-    place = Device("cpu" if device is None else device)
-    rows = _asof((words, others), codes, direction, not allow_exact_matches, most, place)
-    if isinstance(one, PandasFrame) and isinstance(other, PandasFrame):
-        # A level of the index by which tables are joined becomes a column, as in pandas.
-        one = _with_levels(one, other, [*_merge.same(groups), *drop], left_index or right_index)
-    return _frames.joined(one, other, (None, rows), [*drop, *_merge.same(groups)], suffixes, left_index or right_index)
+    codes = _keys.encode(pairs, frames[0].encode) if pairs else None
+    # The index is an array, where the other side has one. Those of groups are before the others.
+    sides = [
+        [*listed, *(own or [Column(frame.index)])] if isinstance(frame, PandasFrame) else [*listed, *own]
+        for frame, listed, own in zip(frames, groups, names)
+    ]
+    left_frame = frames[0] if all(index) else _merge.with_arrays(frames[0], (sides[0], sides[1]))
+    return Asked((left_frame, frames[1]), (words, others), codes, most, [*_merge.same(names), *_merge.same(groups)])
 
 
 def check(direction: str, **flags: Any) -> None:
@@ -144,8 +171,8 @@ def _with_levels(one: PandasFrame, other: PandasFrame, names: list[Hashable], ke
 
 def _ordered_by(
     frames: tuple[Frame, Frame], given: tuple[Hashable, Hashable, Hashable], index: tuple[bool, bool]
-) -> tuple[tuple[Key, Key], list[Hashable]]:
-    """The columns that an as-of join is ordered by, and those of the right side that its result has not."""
+) -> tuple[tuple[Key, Key], tuple[list[Hashable], list[Hashable]]]:
+    """The columns that an as-of join is ordered by, and their names."""
     on, sides = given[0], ("left", "right")
     for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
         if is_index and not isinstance(frame, PandasFrame):
@@ -165,7 +192,7 @@ def _ordered_by(
     names: list[list[Hashable]] = []
     for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
         argument = f"{side}_on" if on is None else "on"
-        listed = _merge.listed(name if on is None else on)
+        listed = _merge.listed(name) if on is None else _merge.names_of_both(on, "on")
         names.append(listed)
         if is_index and isinstance(frame, PandasFrame):
             keys.append(frame.index_key())
@@ -175,7 +202,7 @@ def _ordered_by(
         if len(listed) > 1:
             raise ValueError(f"{argument} has {len(listed)} columns: an as-of join is ordered by one; columns that have to be equal are for by")
         keys.append(_key(frame, listed[0], argument))
-    return (keys[0], keys[1]), _merge.same((names[0], names[1]))
+    return (keys[0], keys[1]), (names[0], names[1])
 
 
 def refuse_unordered(key: Key) -> None:

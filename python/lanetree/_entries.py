@@ -37,6 +37,28 @@ class Spans(NamedTuple):
         return places
 
 
+class Order:
+    """The rows of a table in the order of their groups and numbers."""
+
+    __slots__ = ("by_number", "rows", "_width", "_ranks")
+    #: In the order of their numbers alone.
+    by_number: Rows
+    rows: Rows
+
+    def __init__(self, groups: Groups, numbers: npt.NDArray[Any]) -> None:
+        self.by_number = self.rows = np.argsort(numbers, kind="stable")
+        self._width = numbers.size + 1
+        if groups is not None:
+            groups = groups[self.by_number]
+            # Of few groups the numbers are sorted by radix.
+            by_group = np.argsort(groups.astype(np.min_scalar_type(int(groups.max(initial=0))), copy=False), kind="stable")
+            self.rows, self._ranks = self.by_number[by_group], groups[by_group].astype(np.int64) * self._width + by_group
+
+    def places(self, groups: Groups, ranks: Rows) -> Rows:
+        """How many rows are in lower groups, or in the same one and among the first ones by number, so many as each rank says."""
+        return ranks if groups is None else np.searchsorted(self._ranks, groups.astype(np.int64) * self._width + ranks)
+
+
 class Entries:
     """An index of the distinct pairs of group and number of a table, and the rows of each.
 
@@ -59,11 +81,7 @@ class Entries:
     def __init__(self, groups: Groups, numbers: npt.NDArray[Any], below: int, device: str | Device | None) -> None:
         self.given, self.below = (groups, numbers), below
         words = _keys.ordered_words(numbers)
-        rows = np.argsort(words, kind="stable")
-        if groups is not None:
-            # Of few groups the numbers are sorted by radix.
-            narrow = groups.astype(np.min_scalar_type(int(groups.max(initial=0))), copy=False)
-            rows = rows[np.argsort(narrow[rows], kind="stable")]
+        rows = Order(groups, words).rows
         words = words[rows]
         is_first = np.ones(rows.size, np.bool_)
         is_first[1:] = words[1:] != words[:-1]

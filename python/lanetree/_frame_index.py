@@ -54,6 +54,8 @@ class _Table(NamedTuple):
         numbered: Groups = None
         groups: Frame | None = None
         if by:
+            for name in by:
+                frame.check_name(name, "by")
             keys = [frame.key(name, "by") for name in by]
             none = frame.take(np.zeros(0, np.int64))
             codes = _keys.encode([(key, frame.of(none).key(name, "by")) for key, name in zip(keys, by)], frame.encode)

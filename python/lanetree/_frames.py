@@ -22,6 +22,28 @@ Rows = npt.NDArray[np.int64]
 Suffixes = Sequence["str | None"]
 
 
+class Column:
+    """An array in place of the name of a column. It is called as no other one is."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"<an array of {len(self.data)}>"
+
+
+def is_column(data: Any) -> bool:
+    """Whether this is an array or a column of a library, not a name."""
+    if isinstance(data, (str, int, tuple)):
+        return False
+    pyarrow = sys.modules.get("pyarrow")
+    is_arrow = pyarrow is not None and isinstance(data, (pyarrow.Array, pyarrow.ChunkedArray))
+    polars = sys.modules.get("polars")
+    return is_arrow or isinstance(data, np.ndarray) or _missing.is_pandas(data) or polars is not None and isinstance(data, polars.Series)
+
+
 class Frame:
     """A table of one library."""
 
@@ -49,8 +71,23 @@ class Frame:
         return self.data[name]
 
     def key(self, name: Hashable, argument: str) -> Key:
-        """The column of a name, which an argument has, as a key."""
+        """The column of a name, which an argument has, as a key; or an array."""
+        if isinstance(name, Column):
+            if len(name.data) != self.size:
+                raise ValueError(f"{argument} is an array of {len(name.data)} elements, and {self.side} has {self.size} rows: give one for each")
+            frame = in_form_of(self, column_frame(name.data, self, argument))
+            return frame.key_of(frame.column(argument, argument), argument)
         return self.key_of(self.column(name, argument), f"{self.side}[{name!r}]")
+
+    def with_column(self, at: int, name: str, column: Any) -> "Frame":
+        """The table with one more column at a place."""
+        if name in self.names:
+            raise ValueError(f"{self.side} has a column {name!r}, which the result has for an array: rename it")
+        new = in_form_of(self, column_frame(column, self, name))
+        if isinstance(self, PandasFrame):
+            new = new.of(new.data.set_axis(self.index, axis=0))
+        made, numbers = self.of(self.beside(new.data, self.data, ([name], self.names))), list(range(1, len(self.names) + 1))
+        return self.of(made.only([*numbers[:at], 0, *numbers[at:]]).data)
 
     def check_name(self, name: Hashable, argument: str) -> None:
         """An error unless there is one column of a name."""
@@ -544,7 +581,7 @@ def column_frame(column: Any, like: Frame, name: str) -> Frame:
         return PolarsFrame(polars.DataFrame({name: column}), name)
     if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
         return ArrowFrame(pyarrow.table({name: column}), name)
-    if isinstance(like, PandasFrame):
+    if isinstance(like, PandasFrame) or pandas is not None and _missing.is_pandas(column):
         return PandasFrame(sys.modules["pandas"].DataFrame({name: column}), name)
     if isinstance(like, PolarsFrame):
         return PolarsFrame(sys.modules["polars"].DataFrame({name: column}), name)
