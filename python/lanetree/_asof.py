@@ -207,7 +207,7 @@ def _ordered_by(
 
 def refuse_unordered(key: Key) -> None:
     """An error unless a column has an order by which distances are measured, and nothing in it is missing."""
-    if key.words is None or key.kind == "bool":
+    if key.words is None:
         raise ValueError(f"{key.what} are {_keys.name_of(key)}: an as-of join is ordered by integers, floats, times or durations")
     _keys.refuse_missing(key)
 

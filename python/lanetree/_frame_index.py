@@ -46,6 +46,8 @@ class _Table(NamedTuple):
             _keys.refuse_missing(key if there.all() else key._replace(valid=there))
             dtype, strings = np.dtype(object), StringIndex(column, device=device)
         else:
+            if key.kind == "bool":
+                raise ValueError(f"{what} are booleans: an index is ordered by integers, floats, times, durations or strings")
             _asof.refuse_unordered(key)
             dtype = _arrays.nullable(column, None, what)[0].dtype
             if dtype.kind not in "mM":
