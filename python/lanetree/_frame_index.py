@@ -129,7 +129,7 @@ class _Table(NamedTuple):
 def _numbers(strings: StringIndex | None, dtype: np.dtype[Any], column: Any, what: str) -> tuple[npt.NDArray[Any], _missing.Valid]:
     """Keys as numbers in their order, and which there are."""
     if strings is not None:
-        return strings.places(column, what)
+        return strings._places(column, what)
     made, valid = _arrays.nullable(column, dtype, what)
     made = _arrays.flat(made)
     if made.dtype.kind == "f":

@@ -6,6 +6,7 @@ None of these libraries is needed: what a frame is, its module says, which is th
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import sys
 from typing import Any, Hashable, Iterable, Sequence
@@ -60,10 +61,10 @@ class Frame:
         """The number of rows."""
         return len(self.data)
 
-    @property
+    @functools.cached_property
     def names(self) -> list[Hashable]:
         """The names of the columns."""
-        raise NotImplementedError
+        return list(self.data.columns)
 
     def column(self, name: Hashable, argument: str) -> Any:
         """The column of a name, which an argument has, or an error."""
@@ -109,6 +110,7 @@ class Frame:
         """Another table of the library, which is given as this one was."""
         made = copy.copy(self)
         made.data = data
+        made.__dict__.pop("names", None)
         return made
 
     def kept(self) -> "Frame":
@@ -157,6 +159,10 @@ class Frame:
         """Two tables of the library as one, with these names."""
         raise NotImplementedError
 
+    def beside_rows(self, left: Any, right: "Frame", keep: list[int], rows: Rows, names: tuple[list[Hashable], list[Hashable]]) -> Any:
+        """A table of the library, and rows of some columns of another one, as one."""
+        return self.beside(left, right.only(keep).take(rows), names)
+
     def given(self, made: Any) -> Any:
         """A table of the library in the form in which the caller gave this one."""
         return made
@@ -168,10 +174,6 @@ class Frame:
 
 class PandasFrame(Frame):
     """DataFrames, and Series with a name, of pandas."""
-
-    @property
-    def names(self) -> list[Hashable]:
-        return list(self.data.columns)
 
     @property
     def index(self) -> Any:
@@ -262,6 +264,23 @@ class PandasFrame(Frame):
         right = right.set_axis(_labels(right.columns, names[1]), axis=1).set_axis(left.index, axis=0)
         return pandas.concat([left, right], axis=1)
 
+    def beside_rows(self, left: Any, right: Frame, keep: list[int], rows: Rows, names: tuple[list[Hashable], list[Hashable]]) -> Any:
+        # Column by column: frames take no rows that are none, but for labels that are looked up.
+        pandas, has_none = sys.modules["pandas"], bool((rows < 0).any())
+        columns = {}
+        for at in keep:
+            column = right.data.iloc[:, at].array
+            if isinstance(column, pandas.arrays.NumpyExtensionArray):
+                column = column.to_numpy()
+                taken = pandas.api.extensions.take(column, rows, allow_fill=True) if has_none else column.take(rows)
+                # Objects stay so.
+                columns[at] = pandas.Series(taken, index=left.index, dtype=object) if taken.dtype == object else taken
+            else:
+                columns[at] = column.take(rows, allow_fill=has_none)
+        made = pandas.DataFrame(columns, index=left.index, copy=False)
+        made.columns = _labels(right.data.columns.take(keep), names[1])
+        return pandas.concat([left.set_axis(_labels(left.columns, names[0]), axis=1), made], axis=1)
+
     def series(self, name: Hashable, rows: Rows, like: Any) -> Any:
         pandas = sys.modules["pandas"]
         made = self.only([self.names.index(name)]).take(rows).iloc[:, 0]
@@ -301,10 +320,6 @@ def _arrow_of(column: Any) -> Any:
 
 class PolarsFrame(Frame):
     """DataFrames of polars."""
-
-    @property
-    def names(self) -> list[Hashable]:
-        return list(self.data.columns)
 
     def key_of(self, column: Any, what: str) -> Key:
         polars, dtype = sys.modules["polars"], column.dtype
@@ -389,7 +404,7 @@ class ArrowFrame(Frame):
     def size(self) -> int:
         return int(self.data.num_rows)
 
-    @property
+    @functools.cached_property
     def names(self) -> list[Hashable]:
         return list(self.data.column_names)
 
@@ -624,12 +639,12 @@ def joined(
     have get the suffixes. `keeps_index`: of a frame of pandas the result has the left one's index, and otherwise numbers.
     """
     dropped = set(drop)
-    right = right.only([number for number, name in enumerate(right.names) if name not in dropped])
-    names = _with_suffixes(left.names, right.names, suffixes)
+    keep = [number for number, name in enumerate(right.names) if name not in dropped]
+    names = _with_suffixes(left.names, [right.names[number] for number in keep], suffixes)
     taken = left.data if rows[0] is None else left.take(rows[0])
     if isinstance(left, PandasFrame) and not keeps_index:
         taken = taken.set_axis(sys.modules["pandas"].RangeIndex(len(taken)), axis=0)
-    return left.given(left.beside(taken, right.take(rows[1]), names))
+    return left.given(left.beside_rows(taken, right, keep, rows[1], names))
 
 
 def _with_suffixes(left: list[Hashable], right: list[Hashable], suffixes: Suffixes) -> tuple[list[Hashable], list[Hashable]]:

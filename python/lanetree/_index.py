@@ -12,7 +12,7 @@ from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._columns import KeyNulls
-from ._held import Sorted, restored
+from ._held import Pairs, Sorted, restored
 from ._joins import How, Probes, Ties
 from ._progress import Progress
 
@@ -354,7 +354,7 @@ class _Tree(Sorted):
         return f"{len(self):,} {noun}, {self.key_dtype}{values}"
 
 
-class Index(_Tree):
+class Index(_Tree, Pairs):
     """An ordered index of keys with one value each.
 
     Parameters
@@ -1173,16 +1173,6 @@ class Index(_Tree):
                 if kinds.size != raw.size:
                     raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
         return UpdateReport(*self._index.apply(kinds, raw, raw_values, on))
-
-    def first(self) -> tuple[Any, Any]:
-        """The pair of :meth:`min`: a key and its value."""
-        key, value = self._pair_at_end(False)
-        return key, value
-
-    def last(self) -> tuple[Any, Any]:
-        """The pair of :meth:`max`: a key and its value."""
-        key, value = self._pair_at_end(True)
-        return key, value
 
     def map(self, column: ArrayLike) -> Any:
         """The value of each key of a column, as :meth:`pandas.Series.map` has it.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from . import _arrays, _columns, _missing, _native, _progress, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
-from ._held import Ordered
+from ._held import Pairs
 from ._index import Inclusive, UpdateReport, _closed, _limit
 from ._progress import Progress
 
@@ -35,7 +35,7 @@ class StringRanges(NamedTuple):
     values: npt.NDArray[Any]
 
 
-class StringIndex(Ordered):
+class StringIndex(Pairs):
     """An ordered index of byte strings with one value each: an adaptive radix tree (CuART).
 
     Parameters
@@ -145,7 +145,7 @@ class StringIndex(Ordered):
         self._index.rank(strings, side == "right", ranks)
         return ranks
 
-    def places(self, queries: Strings, what: str) -> tuple[npt.NDArray[np.int64], _missing.Valid]:
+    def _places(self, queries: Strings, what: str) -> tuple[npt.NDArray[np.int64], _missing.Valid]:
         """Numbers in the order of the keys, odd for those that are present and even for those between them, and which queries there are.
 
         `what` is how errors call the queries.
@@ -249,16 +249,6 @@ class StringIndex(Ordered):
             if bound is not None:
                 ranks[i] = int(self.searchsorted([bound], side)[0])
         return keys[slice(*ranks)], values[slice(*ranks)]
-
-    def first(self) -> tuple[Any, Any]:
-        """The pair of :meth:`min`: a key and its value."""
-        key, value = self._pair_at_end(False)
-        return key, value
-
-    def last(self) -> tuple[Any, Any]:
-        """The pair of :meth:`max`: a key and its value."""
-        key, value = self._pair_at_end(True)
-        return key, value
 
     def map(self, column: Strings) -> Any:
         """The value of each key of a column of strings, as :meth:`Index.map` has it."""
