@@ -10,7 +10,8 @@ Found(values=array([2, 0]), found=array([ True, False]))
 
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
   :class:`GroupedIndex`: keys in groups; :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
-* :func:`merge_asof`, :func:`merge`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
+* :func:`merge_asof`, :func:`merge`, :func:`merge_nearest`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
+* :class:`FrameIndex`: a frame that is kept and asked many times.
 * :func:`load`: an index of any class from its file.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
 * :class:`Array`: what calls give for inputs on a device; `Output`: the type of results for type checkers.
@@ -26,11 +27,13 @@ from ._asof import merge_asof
 from ._device import Device, Pool
 from ._doctor import doctor
 from ._files import load
+from ._frame_index import FrameIndex
 from ._groups import GroupedIndex
 from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
 from ._intervals import IntervalIndex, IntervalRows
 from ._merge import lookup, merge, range_join
 from ._multi import ChangeReport, MultiIndex, ValueRows
+from ._nearest import merge_nearest
 from ._strings import StringIndex, StringRanges
 from .errors import Error
 
@@ -45,6 +48,7 @@ __all__ = [
     "Device",
     "Error",
     "Found",
+    "FrameIndex",
     "GroupedIndex",
     "Index",
     "IntervalIndex",
@@ -69,6 +73,7 @@ __all__ = [
     "lookup",
     "merge",
     "merge_asof",
+    "merge_nearest",
     "range_join",
 ]
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Hashable, Literal
+from typing import Any, Hashable, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _frames, _keys, _merge, _missing, _native
+from . import _entries, _frames, _keys, _merge, _missing
 from ._device import Device
-from ._frames import Frame, PandasFrame, Rows, Suffixes
-from ._groups import GroupedIndex
+from ._frames import Column, Frame, PandasFrame, Rows, Suffixes
 from ._index import Direction
 from ._keys import Codes, Key
 from ._merge import Names
@@ -47,8 +46,9 @@ def merge_asof(
     on : label
         The column of times or numbers, in both tables: integers, floats, times, times with a time zone, or durations. By default the
         only column that both have.
-    left_on, right_on : label
-        The same, if the names differ.
+    left_on, right_on : label or array_like
+        The same, if the names differ; or an array, a Series or a column of pyarrow with an element for each row. If both are arrays,
+        the result begins with a column ``key_0`` of the left one.
     left_index, right_index : bool, default False
         Use the index of a frame of pandas in place of a column.
     by, left_by, right_by : label or list of labels, optional
@@ -96,29 +96,61 @@ def merge_asof(
     0   5     A  11.0
     1   2     B   NaN
     """
-    if direction not in ("backward", "forward", "nearest"):
-        raise ValueError(f"direction is {direction!r}, where 'backward', 'forward' or 'nearest' is needed")
-    for name, flag in (("allow_exact_matches", allow_exact_matches), ("left_index", left_index), ("right_index", right_index)):
-        if not isinstance(flag, (bool, np.bool_)):
-            raise ValueError(f"{name} is {flag!r}, where True or False is needed")
-    frames = _frames.frames_of(left, right)
-    one, other = frames
-    times, drop = _ordered_by(frames, (on, left_on, right_on), (left_index, right_index))
-    groups = _merge.columns_pair(by, left_by, right_by, "by")
-    pairs = [
-        (_key(one, name, "by" if by is not None else "left_by"), _key(other, other_name, "by" if by is not None else "right_by"))
-        for name, other_name in zip(*groups)
-    ]
-    for key in times:
-        _refuse_unordered(key)
-    limit = None if tolerance is None else _limit(tolerance, times)
-    codes = _keys.encode(pairs, one.encode) if pairs else None
+    check(direction, allow_exact_matches=allow_exact_matches, left_index=left_index, right_index=right_index)
+    given = asked(left, right, (on, left_on, right_on), (left_index, right_index), (by, left_by, right_by), tolerance)
+    one, other = given.frames
     place = Device("cpu" if device is None else device)
-    rows = _asof(times, codes, direction, not allow_exact_matches, limit, place)
+    rows = _asof(given.words, given.codes, direction, not allow_exact_matches, given.limit, place)
     if isinstance(one, PandasFrame) and isinstance(other, PandasFrame):
         # A level of the index by which tables are joined becomes a column, as in pandas.
-        one = _with_levels(one, other, [*_merge.same(groups), *drop], left_index or right_index)
-    return _frames.joined(one, other, (None, rows), [*drop, *_merge.same(groups)], suffixes, left_index or right_index)
+        one = _with_levels(one, other, given.drop, left_index or right_index)
+    return _frames.joined(one, other, (None, rows), given.drop, suffixes, left_index or right_index)
+
+
+class Asked(NamedTuple):
+    """What a join of two frames by the nearest number is asked."""
+
+    frames: tuple[Frame, Frame]
+    #: The column by which each is ordered, in one dtype.
+    words: tuple[npt.NDArray[Any], npt.NDArray[Any]]
+    #: The groups of both; None without.
+    codes: Codes | None
+    #: The largest distance, as native calls take it.
+    limit: Any
+    #: Columns that the result has from the left side alone.
+    drop: list[Hashable]
+
+
+def asked(
+    left: Any, right: Any, on: tuple[Any, Any, Any], index: tuple[bool, bool], by: tuple[Names, Names, Names], tolerance: Any
+) -> Asked:
+    """The columns of both frames, from the arguments for both sides, the left one and the right one."""
+    frames = _frames.frames_of(left, right)
+    times, names = _ordered_by(frames, on, index)
+    groups = _merge.columns_pair(*by, "by")
+    arguments = ("by", "by") if by[0] is not None else ("left_by", "right_by")
+    pairs = [(_key(frames[0], one, arguments[0]), _key(frames[1], other, arguments[1])) for one, other in zip(*groups)]
+    for key in times:
+        refuse_unordered(key)
+    words, others, unit = _keys.numbers(*times)
+    most = None if tolerance is None else limit(tolerance, words.dtype, unit, times[0].what)
+    codes = _keys.encode(pairs, frames[0].encode) if pairs else None
+    # The index is an array, where the other side has one. Those of groups are before the others.
+    sides = [
+        [*listed, *(own or [Column(frame.index)])] if isinstance(frame, PandasFrame) else [*listed, *own]
+        for frame, listed, own in zip(frames, groups, names)
+    ]
+    left_frame = frames[0] if all(index) else _merge.with_arrays(frames[0], (sides[0], sides[1]))
+    return Asked((left_frame, frames[1]), (words, others), codes, most, [*_merge.same(names), *_merge.same(groups)])
+
+
+def check(direction: str, **flags: Any) -> None:
+    """An error for options that an as-of join does not have."""
+    if direction not in ("backward", "forward", "nearest"):
+        raise ValueError(f"direction is {direction!r}, where 'backward', 'forward' or 'nearest' is needed")
+    for name, flag in flags.items():
+        if not isinstance(flag, (bool, np.bool_)):
+            raise ValueError(f"{name} is {flag!r}, where True or False is needed")
 
 
 def _key(frame: Frame, name: Hashable, argument: str) -> Key:
@@ -139,8 +171,8 @@ def _with_levels(one: PandasFrame, other: PandasFrame, names: list[Hashable], ke
 
 def _ordered_by(
     frames: tuple[Frame, Frame], given: tuple[Hashable, Hashable, Hashable], index: tuple[bool, bool]
-) -> tuple[tuple[Key, Key], list[Hashable]]:
-    """The columns that an as-of join is ordered by, and those of the right side that its result has not."""
+) -> tuple[tuple[Key, Key], tuple[list[Hashable], list[Hashable]]]:
+    """The columns that an as-of join is ordered by, and their names."""
     on, sides = given[0], ("left", "right")
     for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
         if is_index and not isinstance(frame, PandasFrame):
@@ -160,7 +192,7 @@ def _ordered_by(
     names: list[list[Hashable]] = []
     for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
         argument = f"{side}_on" if on is None else "on"
-        listed = _merge.listed(name if on is None else on)
+        listed = _merge.listed(name) if on is None else _merge.names_of_both(on, "on")
         names.append(listed)
         if is_index and isinstance(frame, PandasFrame):
             keys.append(frame.index_key())
@@ -170,79 +202,38 @@ def _ordered_by(
         if len(listed) > 1:
             raise ValueError(f"{argument} has {len(listed)} columns: an as-of join is ordered by one; columns that have to be equal are for by")
         keys.append(_key(frame, listed[0], argument))
-    return (keys[0], keys[1]), _merge.same((names[0], names[1]))
+    return (keys[0], keys[1]), (names[0], names[1])
 
 
-def _refuse_unordered(key: Key) -> None:
+def refuse_unordered(key: Key) -> None:
     """An error unless a column has an order by which distances are measured, and nothing in it is missing."""
-    if key.words is None or key.kind == "bool":
+    if key.words is None:
         raise ValueError(f"{key.what} are {_keys.name_of(key)}: an as-of join is ordered by integers, floats, times or durations")
     _keys.refuse_missing(key)
 
 
-def _limit(tolerance: Any, times: tuple[Key, Key]) -> Any:
-    """A tolerance as the native call takes it: in ticks, or a number."""
-    _, words, unit = _keys.numbers(times[1], times[0])
+def limit(tolerance: Any, dtype: np.dtype[Any], unit: str | None, what: str) -> Any:
+    """A tolerance for numbers of a dtype, or for times in a unit, as native calls take it: in ticks, or a number."""
     is_time = isinstance(tolerance, (datetime.timedelta, np.timedelta64))
     if (unit is not None) != is_time:
         needed = "a number" if unit is None else "a timedelta, such as pandas.Timedelta('1s') or numpy.timedelta64(1, 's')"
-        raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass {needed}")
-    if words.dtype.kind == "f":
+        raise ValueError(f"tolerance is {tolerance!r} for {what}: pass {needed}")
+    if dtype.kind == "f":
         # Whole numbers, too.
         if not isinstance(tolerance, (int, float, np.integer, np.floating)) or tolerance != tolerance:
-            raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass a number")
+            raise ValueError(f"tolerance is {tolerance!r} for {what}: pass a number")
     elif unit is None and not isinstance(tolerance, (int, np.integer)):
-        raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass an integer")
-    limit = _missing.tolerance(tolerance, words.dtype if unit is None else np.dtype(f"m8[{unit}]"))
-    return float(limit) if words.dtype.kind == "f" else limit
+        raise ValueError(f"tolerance is {tolerance!r} for {what}: pass an integer")
+    most = _missing.tolerance(tolerance, dtype if unit is None else np.dtype(f"m8[{unit}]"))
+    return float(most) if dtype.kind == "f" else most
 
 
-def _asof(times: tuple[Key, Key], codes: Codes | None, direction: str, is_strict: bool, limit: Any, place: Device) -> Rows:
-    """The row of the right table that each row of the left one finds, or -1."""
-    left, right, _ = _keys.numbers(*times)
-    groups = Codes(np.zeros(0, np.uint32), np.zeros(0, np.uint32), 1) if codes is None else codes
-    if place.kind != "cpu":
-        return _asof_on(left, right, codes, direction, is_strict, limit, place)
-    word = {"int64": "i64", "uint64": "u64", "float32": "f32", "float64": "f64"}[left.dtype.name]
-    sides = [(None if codes is None else side, np.ascontiguousarray(words)) for side, words in ((groups.left, left), (groups.right, right))]
-    return _native.asof_rows(word, sides[0], sides[1], groups.below, direction, is_strict, limit)
-
-
-def _asof_on(
-    left: npt.NDArray[Any], right: npt.NDArray[Any], codes: Codes | None, direction: str, is_strict: bool, limit: Any, place: Device
+def _asof(
+    words: tuple[npt.NDArray[Any], npt.NDArray[Any]], codes: Codes | None, direction: Direction, is_strict: bool, most: Any, place: Device
 ) -> Rows:
-    """The same on a GPU, by an index of groups and words in the order of the times."""
-    groups = Codes(np.zeros(left.size, np.uint32), np.zeros(right.size, np.uint32), 1) if codes is None else codes
-    words, others = _ordered_words(left), _ordered_words(right)
-
-    def one(way: Literal["backward", "forward"]) -> tuple[Rows, npt.NDArray[Any]]:
-        # Of rows of equal time an index has the last one, and forward the first one is wanted.
-        step = 1 if way == "backward" else -1
-        rows = np.arange(right.size)[::step]
-        index = GroupedIndex(groups.right[::step], others[::step], rows, place)
-        found = index.asof(words, by=groups.left, direction=way, allow_exact_matches=not is_strict)
-        at = np.where(found.found, found.values, -1)
-        near = right[at] if right.size else np.zeros(left.size, right.dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
-            distance = left - near if way == "backward" else near - left
-        if distance.dtype.kind == "i":
-            distance = distance.view(np.uint64)
-        if limit is not None:
-            at = np.where(distance > distance.dtype.type(limit), -1, at)
-        return at, distance
-
-    if not left.size or not right.size:
-        return np.full(left.size, -1)
-    if direction != "nearest":
-        return one("backward" if direction == "backward" else "forward")[0]
-    (back, behind), (ahead, before) = one("backward"), one("forward")
-    takes_back = (back >= 0) & ((ahead < 0) | (behind <= before))
-    return np.where(takes_back, back, ahead)
-
-
-def _ordered_words(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers in the order of numbers; of floats both zeros are one."""
-    if numbers.dtype.kind != "f":
-        return np.ascontiguousarray(numbers)
-    bits = (numbers.astype(np.float64) + 0.0).view(np.int64)
-    return np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
+    """The row of the right table that each row of the left one finds, or -1."""
+    left, right = words
+    by, others, groups = (None, None, 1) if codes is None else codes
+    if place.kind == "cpu":
+        return _entries.merged((by, left), (others, right), groups, direction, is_strict, most)
+    return _entries.Entries(others, right, groups, place).asof(by, left, direction, is_strict, most)

@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str], device: str | Device | None = None) -> An
 
     Returns
     -------
-    Index, Set, MultiIndex, StringIndex, GroupedIndex or IntervalIndex
+    Index, Set, MultiIndex, StringIndex, GroupedIndex, IntervalIndex or FrameIndex
         Of the class and dtypes that were saved. For other dtypes of the same words there is the ``load`` of the class.
 
     Raises
@@ -116,6 +116,6 @@ def load(path: str | os.PathLike[str], device: str | Device | None = None) -> An
         kind = lanetree.Set if values is None else lanetree.MultiIndex if has_several else lanetree.Index
         return kind.load(path, device)
     name, _ = read(path)
-    if name not in ("StringIndex", "GroupedIndex", "IntervalIndex"):
+    if name not in ("StringIndex", "GroupedIndex", "IntervalIndex", "FrameIndex"):
         raise errors.Unsupported(f"{os.fspath(path)!r} is of a {name}, which this version does not have: load it with a newer lanetree")
     return getattr(lanetree, name).load(path, device)

@@ -5,6 +5,8 @@ None of these libraries is needed: what a frame is, its module says, which is th
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 import sys
 from typing import Any, Hashable, Iterable, Sequence
@@ -19,6 +21,28 @@ from ._keys import Coded, Key
 Rows = npt.NDArray[np.int64]
 #: What is called what in two tables, by the names of columns that both have.
 Suffixes = Sequence["str | None"]
+
+
+class Column:
+    """An array in place of the name of a column. It is called as no other one is."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"<an array of {len(self.data)}>"
+
+
+def is_column(data: Any) -> bool:
+    """Whether this is an array or a column of a library, not a name."""
+    if isinstance(data, (str, int, tuple)):
+        return False
+    pyarrow = sys.modules.get("pyarrow")
+    is_arrow = pyarrow is not None and isinstance(data, (pyarrow.Array, pyarrow.ChunkedArray))
+    polars = sys.modules.get("polars")
+    return is_arrow or isinstance(data, np.ndarray) or _missing.is_pandas(data) or polars is not None and isinstance(data, polars.Series)
 
 
 class Frame:
@@ -37,10 +61,10 @@ class Frame:
         """The number of rows."""
         return len(self.data)
 
-    @property
+    @functools.cached_property
     def names(self) -> list[Hashable]:
         """The names of the columns."""
-        raise NotImplementedError
+        return list(self.data.columns)
 
     def column(self, name: Hashable, argument: str) -> Any:
         """The column of a name, which an argument has, or an error."""
@@ -48,8 +72,23 @@ class Frame:
         return self.data[name]
 
     def key(self, name: Hashable, argument: str) -> Key:
-        """The column of a name, which an argument has, as a key."""
+        """The column of a name, which an argument has, as a key; or an array."""
+        if isinstance(name, Column):
+            if len(name.data) != self.size:
+                raise ValueError(f"{argument} is an array of {len(name.data)} elements, and {self.side} has {self.size} rows: give one for each")
+            frame = in_form_of(self, column_frame(name.data, self, argument))
+            return frame.key_of(frame.column(argument, argument), argument)
         return self.key_of(self.column(name, argument), f"{self.side}[{name!r}]")
+
+    def with_column(self, at: int, name: str, column: Any) -> "Frame":
+        """The table with one more column at a place."""
+        if name in self.names:
+            raise ValueError(f"{self.side} has a column {name!r}, which the result has for an array: rename it")
+        new = in_form_of(self, column_frame(column, self, name))
+        if isinstance(self, PandasFrame):
+            new = new.of(new.data.set_axis(self.index, axis=0))
+        made, numbers = self.of(self.beside(new.data, self.data, ([name], self.names))), list(range(1, len(self.names) + 1))
+        return self.of(made.only([*numbers[:at], 0, *numbers[at:]]).data)
 
     def check_name(self, name: Hashable, argument: str) -> None:
         """An error unless there is one column of a name."""
@@ -67,6 +106,47 @@ class Frame:
         """Codes of two columns that are no numbers."""
         raise NotImplementedError
 
+    def of(self, data: Any) -> "Frame":
+        """Another table of the library, which is given as this one was."""
+        made = copy.copy(self)
+        made.data = data
+        made.__dict__.pop("names", None)
+        return made
+
+    def kept(self) -> "Frame":
+        """The table, without what the caller will change in it."""
+        return self
+
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        """Which elements of a column there are."""
+        raise NotImplementedError
+
+    def stacked(self, other: "Frame") -> Any:
+        """The rows of this table and those of another one of the library, if the columns keep their dtypes."""
+        for side, names, others in ((other.side, other.names, self.names), ("the index", self.names, other.names)):
+            for name in others:
+                if names.count(name) != others.count(name):
+                    raise KeyError(f"{side} has {names.count(name) or 'no'} column {name!r}, where {others.count(name)} is needed")
+        if other.names != self.names:
+            other = other.only([other.names.index(name) for name in self.names])
+        try:
+            made = self._stacked(other.data)
+        except (TypeError, ValueError, getattr(getattr(sys.modules.get("polars"), "exceptions", None), "PolarsError", TypeError)) as error:
+            raise ValueError(f"{other.side} does not go below the rows of the index: {error}") from error
+        kept, new, now = (self._dtypes(data) for data in (self.data, other.data, made))
+        for name, dtype, given, becomes in zip(self.names, kept, new, now):
+            if becomes != dtype:
+                raise ValueError(f"{other.side}[{name!r}] is {given}, where the index has {dtype}, and both would be {becomes}: convert it")
+        return made
+
+    def _stacked(self, data: Any) -> Any:
+        """The rows of two tables of the library with the same names."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _dtypes(data: Any) -> list[Any]:
+        return list(data.dtypes)
+
     def take(self, rows: Rows) -> Any:
         """Rows by their numbers, as a table of the library."""
         raise NotImplementedError
@@ -79,6 +159,10 @@ class Frame:
         """Two tables of the library as one, with these names."""
         raise NotImplementedError
 
+    def beside_rows(self, left: Any, right: "Frame", keep: list[int], rows: Rows, names: tuple[list[Hashable], list[Hashable]]) -> Any:
+        """A table of the library, and rows of some columns of another one, as one."""
+        return self.beside(left, right.only(keep).take(rows), names)
+
     def given(self, made: Any) -> Any:
         """A table of the library in the form in which the caller gave this one."""
         return made
@@ -90,10 +174,6 @@ class Frame:
 
 class PandasFrame(Frame):
     """DataFrames, and Series with a name, of pandas."""
-
-    @property
-    def names(self) -> list[Hashable]:
-        return list(self.data.columns)
 
     @property
     def index(self) -> Any:
@@ -156,6 +236,19 @@ class PandasFrame(Frame):
             parts = made[: len(sides[0])], made[len(sides[0]) :], len(distinct)
         return _of_categories(parts, (codes[0], codes[1]))
 
+    def kept(self) -> Frame:
+        # From 3.0 on a change of either one copies first.
+        is_shared = int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
+        return self.of(self.data.copy(deep=not is_shared))
+
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        return np.asarray(column.notna(), np.bool_)
+
+    def _stacked(self, data: Any) -> Any:
+        pandas = sys.modules["pandas"]
+        is_numbered = self.index.equals(pandas.RangeIndex(len(self.data))) and self.index.name is None
+        return pandas.concat([self.data, data], ignore_index=is_numbered)
+
     def take(self, rows: Rows) -> Any:
         frame = self.data
         if not (rows < 0).any():
@@ -170,6 +263,23 @@ class PandasFrame(Frame):
         left = left.set_axis(_labels(left.columns, names[0]), axis=1)
         right = right.set_axis(_labels(right.columns, names[1]), axis=1).set_axis(left.index, axis=0)
         return pandas.concat([left, right], axis=1)
+
+    def beside_rows(self, left: Any, right: Frame, keep: list[int], rows: Rows, names: tuple[list[Hashable], list[Hashable]]) -> Any:
+        # Column by column: frames take no rows that are none, but for labels that are looked up.
+        pandas, has_none = sys.modules["pandas"], bool((rows < 0).any())
+        columns = {}
+        for at in keep:
+            column = right.data.iloc[:, at].array
+            if isinstance(column, pandas.arrays.NumpyExtensionArray):
+                column = column.to_numpy()
+                taken = pandas.api.extensions.take(column, rows, allow_fill=True) if has_none else column.take(rows)
+                # Objects stay so.
+                columns[at] = pandas.Series(taken, index=left.index, dtype=object) if taken.dtype == object else taken
+            else:
+                columns[at] = column.take(rows, allow_fill=has_none)
+        made = pandas.DataFrame(columns, index=left.index, copy=False)
+        made.columns = _labels(right.data.columns.take(keep), names[1])
+        return pandas.concat([left.set_axis(_labels(left.columns, names[0]), axis=1), made], axis=1)
 
     def series(self, name: Hashable, rows: Rows, like: Any) -> Any:
         pandas = sys.modules["pandas"]
@@ -210,10 +320,6 @@ def _arrow_of(column: Any) -> Any:
 
 class PolarsFrame(Frame):
     """DataFrames of polars."""
-
-    @property
-    def names(self) -> list[Hashable]:
-        return list(self.data.columns)
 
     def key_of(self, column: Any, what: str) -> Key:
         polars, dtype = sys.modules["polars"], column.dtype
@@ -259,6 +365,12 @@ class PolarsFrame(Frame):
         numbers = made.fill_null(-1).to_numpy()
         return numbers[: len(left)], numbers[len(left) :], int(numbers.max(initial=-1)) + 1
 
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        return np.asarray(column.is_not_null().to_numpy(), np.bool_)
+
+    def _stacked(self, data: Any) -> Any:
+        return sys.modules["polars"].concat([self.data, data], how="vertical_relaxed")
+
     def take(self, rows: Rows) -> Any:
         polars = sys.modules["polars"]
         if not (rows < 0).any():
@@ -292,7 +404,7 @@ class ArrowFrame(Frame):
     def size(self) -> int:
         return int(self.data.num_rows)
 
-    @property
+    @functools.cached_property
     def names(self) -> list[Hashable]:
         return list(self.data.column_names)
 
@@ -331,6 +443,22 @@ class ArrowFrame(Frame):
 
     def encode(self, left: Any, right: Any) -> Coded:
         return encode_arrow(left, right)
+
+    def there(self, column: Any) -> npt.NDArray[np.bool_]:
+        return np.asarray(column.is_valid(), np.bool_)
+
+    def _stacked(self, data: Any) -> Any:
+        pyarrow = sys.modules["pyarrow"]
+        for at, (column, field) in enumerate(zip(data.columns, self.data.schema)):
+            inner = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
+            if column.type != field.type and _is_text(pyarrow.types, inner) and _is_text(pyarrow.types, field.type):
+                # They differ in how they tell where strings are.
+                data = data.set_column(at, field, column.cast(field.type))
+        return pyarrow.concat_tables([self.data, data], promote_options="permissive")
+
+    @staticmethod
+    def _dtypes(data: Any) -> list[Any]:
+        return list(data.schema.types)
 
     def take(self, rows: Rows) -> Any:
         pyarrow, missing = sys.modules["pyarrow"], rows < 0
@@ -459,23 +587,20 @@ def frames_of(left: Any, right: Any) -> tuple[Frame, Frame]:
     return one, in_form_of(one, other)
 
 
-def column_and_frame(keys: Any, frame: Any) -> tuple[Frame, Frame]:
-    """A column as a table of its own, and a table in the form of its library; that of the table itself if the column has none."""
-    other = frame_of(frame, "frame")
-    pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
-    if pandas is not None and isinstance(keys, pandas.Series):
-        one: Frame = PandasFrame(keys.to_frame("keys"), "keys")
-    elif polars is not None and isinstance(keys, polars.Series):
-        one = PolarsFrame(polars.DataFrame({"keys": keys}), "keys")
-    elif pyarrow is not None and isinstance(keys, (pyarrow.Array, pyarrow.ChunkedArray)):
-        one = ArrowFrame(pyarrow.table({"keys": keys}), "keys")
-    elif isinstance(other, PandasFrame):
-        one = PandasFrame(sys.modules["pandas"].DataFrame({"keys": keys}), "keys")
-    elif isinstance(other, PolarsFrame):
-        one = PolarsFrame(sys.modules["polars"].DataFrame({"keys": keys}), "keys")
-    else:
-        one = ArrowFrame(sys.modules["pyarrow"].table({"keys": sys.modules["pyarrow"].array(keys)}), "keys")
-    return one, in_form_of(one, other)
+def column_frame(column: Any, like: Frame, name: str) -> Frame:
+    """A column, which an argument of this name has, as a table of its own: that of its library, or of another one's, if it has none."""
+    pandas, polars, pyarrow = (sys.modules.get(library) for library in ("pandas", "polars", "pyarrow"))
+    if pandas is not None and isinstance(column, pandas.Series):
+        return PandasFrame(column.to_frame(name), name)
+    if polars is not None and isinstance(column, polars.Series):
+        return PolarsFrame(polars.DataFrame({name: column}), name)
+    if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return ArrowFrame(pyarrow.table({name: column}), name)
+    if isinstance(like, PandasFrame) or pandas is not None and _missing.is_pandas(column):
+        return PandasFrame(sys.modules["pandas"].DataFrame({name: column}), name)
+    if isinstance(like, PolarsFrame):
+        return PolarsFrame(sys.modules["polars"].DataFrame({name: column}), name)
+    return ArrowFrame(sys.modules["pyarrow"].table({name: sys.modules["pyarrow"].array(column)}), name)
 
 
 def in_form_of(other: Frame, frame: Frame) -> Frame:
@@ -514,12 +639,12 @@ def joined(
     have get the suffixes. `keeps_index`: of a frame of pandas the result has the left one's index, and otherwise numbers.
     """
     dropped = set(drop)
-    right = right.only([number for number, name in enumerate(right.names) if name not in dropped])
-    names = _with_suffixes(left.names, right.names, suffixes)
+    keep = [number for number, name in enumerate(right.names) if name not in dropped]
+    names = _with_suffixes(left.names, [right.names[number] for number in keep], suffixes)
     taken = left.data if rows[0] is None else left.take(rows[0])
     if isinstance(left, PandasFrame) and not keeps_index:
         taken = taken.set_axis(sys.modules["pandas"].RangeIndex(len(taken)), axis=0)
-    return left.given(left.beside(taken, right.take(rows[1]), names))
+    return left.given(left.beside_rows(taken, right, keep, rows[1], names))
 
 
 def _with_suffixes(left: list[Hashable], right: list[Hashable], suffixes: Suffixes) -> tuple[list[Hashable], list[Hashable]]:

@@ -267,6 +267,22 @@ class Ordered(Held):
         return is_there(key, self._has)
 
 
+class Pairs(Ordered):
+    """An index of keys with one value each."""
+
+    __slots__ = ()
+
+    def first(self) -> tuple[Any, Any]:
+        """The pair of :meth:`min`: a key and its value."""
+        key, value = self._pair_at_end(False)
+        return key, value
+
+    def last(self) -> tuple[Any, Any]:
+        """The pair of :meth:`max`: a key and its value."""
+        key, value = self._pair_at_end(True)
+        return key, value
+
+
 def is_there(key: Any, has: Callable[[Any], bool], cannot_be: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError)) -> bool:
     """Whether an index has one key, by a call that may say by some errors that it cannot be one; then it has not."""
     if isinstance(key, tuple):

@@ -12,7 +12,7 @@ from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._columns import KeyNulls
-from ._held import Sorted, restored
+from ._held import Pairs, Sorted, restored
 from ._joins import How, Probes, Ties
 from ._progress import Progress
 
@@ -354,7 +354,7 @@ class _Tree(Sorted):
         return f"{len(self):,} {noun}, {self.key_dtype}{values}"
 
 
-class Index(_Tree):
+class Index(_Tree, Pairs):
     """An ordered index of keys with one value each.
 
     Parameters
@@ -554,10 +554,12 @@ class Index(_Tree):
         at : array_like
             Keys, of the index's dtype.
         direction : {"backward", "forward", "nearest"}, default "backward"
-            The last key that is not above, the first that is not below, or the nearer of both. Not "nearest" for floats.
+            The last key that is not above, the first that is not below, or the nearer of both. "nearest" is for floats in host memory
+            only.
         tolerance : scalar, optional
             The largest distance of a match: in the units of the keys, or of datetimes a timedelta64, timedelta or Timedelta, which is
-            exact whatever its unit. For floats in host memory only.
+            exact whatever its unit. For floats in host memory only; their distances are differences in the keys' dtype. A NaN is near
+            no key but itself.
         allow_exact_matches : bool, default True
             Whether a key that equals the query counts.
         ties : {"backward", "forward"}, default "backward"
@@ -585,33 +587,52 @@ class Index(_Tree):
         how, limit = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
         miss = _arrays.word(default, self._value)
         # How far floats are away is measured here: NumPy's arithmetic measures these.
-        is_measured = limit is not None and is_float
+        is_measured = is_float and (limit is not None or direction == "nearest")
 
         def search(keys: Any, made: Any, on: _native.Stream | None) -> None:
-            near: Any = None
-            if on_gpu:
-                near = _arrays.empty(self.device, len(keys), self.key_dtype)._memory
-            elif is_measured:
-                near = np.empty(keys.size, self.key_dtype)
-            self._index.asof(keys, how, near, (*made, miss), on)
             if is_measured:
-                # From an infinity to itself, and from a NaN to itself, it is no distance.
-                with np.errstate(invalid="ignore"):
-                    is_near = (keys - near if direction == "backward" else near - keys) <= limit
-                found = made[1]
-                found &= is_near | (keys.view(f"u{keys.itemsize}") == near.view(f"u{near.itemsize}"))
-                _arrays.erase(np.flatnonzero(~found), (made[0], miss))
+                self._measured(keys, made, how, np.inf if limit is None else limit, miss)
+                return
+            near = _arrays.empty(self.device, len(keys), self.key_dtype)._memory if on_gpu else None
+            self._index.asof(keys, how, near, (*made, miss), on)
 
         found = self._results(search, at, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "asof", name="the queries (at)")
         return Found(*found) if out is None else out
+
+    def _measured(
+        self, keys: npt.NDArray[Any], made: tuple[npt.NDArray[Any], npt.NDArray[Any]], how: tuple[str, str, bool, int | None], limit: Any, miss: int
+    ) -> None:
+        """Neighbours among floats that are at most so far away; for the nearest both are looked for."""
+        (values, found), words = made, keys.view(f"u{keys.itemsize}")
+
+        def one(way: str, values: npt.NDArray[Any], found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            near = np.empty(keys.size, self.key_dtype)
+            self._index.asof(keys, (way, *how[1:]), near, (values, found, miss), None)
+            # From an infinity to itself, and from a NaN to itself, it is no distance.
+            with np.errstate(invalid="ignore"):
+                distance: npt.NDArray[Any] = keys - near if way == "backward" else near - keys
+            distance[words == near.view(words.dtype)] = 0
+            found &= distance <= limit
+            return distance
+
+        if how[0] != "nearest":
+            one(how[0], values, found)
+        else:
+            ahead, is_ahead = np.empty_like(values), np.empty_like(found)
+            behind, before = one("backward", values, found), one("forward", ahead, is_ahead)
+            takes = is_ahead & (~found | (before <= behind if how[1] == "forward" else before < behind))
+            values[takes] = ahead[takes]
+            found |= is_ahead
+        _arrays.erase(np.flatnonzero(~found), (values, miss))
 
     def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
         """How neighbours are looked for, as native calls take it, and the tolerance."""
         limit = None if tolerance is None else _missing.tolerance(tolerance, self.key_dtype)
         if self.key_dtype.kind == "f":
             # The native code would measure words.
-            if direction == "nearest":
-                raise errors.OptionValue("distances of floats are not measured, so direction='nearest' is not for float keys")
+            if direction == "nearest" and (on_gpu or ties == "both"):
+                why = "ties='both' is" if not on_gpu else "direction='nearest' with queries on a device is"
+                raise errors.OptionValue(f"distances of floats are measured in host memory, one neighbour at a time, so {why} not for float keys")
             if limit is not None and on_gpu:
                 raise errors.OptionValue("distances of floats on a device are not measured: use predecessor or successor, which give the keys")
             return (direction, ties, not exact, None), limit
@@ -738,7 +759,9 @@ class Index(_Tree):
         array([20, 30, 10])
         """
         most = _limit(k)
-        # Distances of floats are measured nowhere here.
+        if self.key_dtype.kind == "f" and direction == "nearest":
+            raise errors.OptionValue("distances of floats are not measured by kernels, so direction='nearest' is not for float keys")
+        # Nor are tolerances.
         options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, True)
         find = lambda queries, on: self._index.k_nearest(queries[0], most, options, on)
         return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries (at)"), stream=stream))
@@ -1150,16 +1173,6 @@ class Index(_Tree):
                 if kinds.size != raw.size:
                     raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
         return UpdateReport(*self._index.apply(kinds, raw, raw_values, on))
-
-    def first(self) -> tuple[Any, Any]:
-        """The pair of :meth:`min`: a key and its value."""
-        key, value = self._pair_at_end(False)
-        return key, value
-
-    def last(self) -> tuple[Any, Any]:
-        """The pair of :meth:`max`: a key and its value."""
-        key, value = self._pair_at_end(True)
-        return key, value
 
     def map(self, column: ArrayLike) -> Any:
         """The value of each key of a column, as :meth:`pandas.Series.map` has it.

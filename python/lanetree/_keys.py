@@ -65,16 +65,17 @@ def number_key(words: npt.NDArray[Any], valid: _missing.Valid, column: Any, what
         unit, multiple = np.datetime_data(words.dtype)
         if unit not in _TICKS and unit not in _SECONDS or multiple != 1:
             raise ValueError(f"{what} have units that are no seconds or parts of them: convert them by astype")
-        valid = _both(valid, ~np.isnat(words))
+        valid = both(valid, ~np.isnat(words))
         words = words.view(np.int64)
     elif words.dtype.kind == "f":
-        valid = _both(valid, ~np.isnan(words))
+        valid = both(valid, ~np.isnan(words))
     elif words.dtype.kind == "b":
         words = words.view(np.uint8)
     return Key(kind, words, valid, unit, column, what)
 
 
-def _both(valid: _missing.Valid, also: npt.NDArray[np.bool_]) -> _missing.Valid:
+def both(valid: _missing.Valid, also: npt.NDArray[np.bool_]) -> _missing.Valid:
+    """Which elements are there, of what says so in two ways."""
     made = also if valid is None else valid & also
     return None if made.all() else made
 
@@ -116,6 +117,14 @@ def numbers(left: Key, right: Key, is_exact: bool = True) -> tuple[npt.NDArray[A
                 raise ValueError(f"{key.what} go up to {key.words.max()}, which int64, of the other side, does not hold: convert both to one dtype")
         dtype = np.dtype(np.int64)
     return words[0].astype(dtype, copy=False), words[1].astype(dtype, copy=False), unit
+
+
+def ordered_words(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Integers in the order of numbers; of floats both zeros are one."""
+    if numbers.dtype.kind != "f":
+        return np.ascontiguousarray(numbers)
+    bits = (numbers.astype(np.float64) + 0.0).view(np.int64)
+    return np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
 
 
 def _is_beyond(key: Key) -> bool:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _frames, _joins, _keys, _native
-from ._frames import Frame, Suffixes
+from ._entries import Order, Spans
+from ._frames import Column, Frame, Suffixes
 from ._index import Inclusive, _closed
 from ._joins import How
 from ._keys import Key
@@ -18,10 +19,26 @@ Names = Any
 
 
 def listed(names: Names) -> list[Hashable]:
-    """Names of columns as a list. A tuple is one name in pandas only where it is no list of names."""
+    """Names of columns, and arrays in their place, as a list. A tuple is one name in pandas only where it is no list of names."""
     if names is None:
         return []
-    return list(names) if isinstance(names, (list, tuple)) else [names]
+    return [Column(name) if _frames.is_column(name) else name for name in (names if isinstance(names, (list, tuple)) else [names])]
+
+
+def names_of_both(names: Names, argument: str) -> list[Hashable]:
+    """Names of columns that both sides have."""
+    made = listed(names)
+    if any(isinstance(name, Column) for name in made):
+        raise ValueError(f"{argument} has an array, where columns of both sides are named: give left_{argument} and right_{argument}")
+    return made
+
+
+def with_arrays(left: Frame, names: tuple[list[Hashable], list[Hashable]]) -> Frame:
+    """The left frame of a join with a column for each key that is an array on both sides, at its place among the keys, as pandas has it."""
+    for number, (name, other) in enumerate(zip(*names)):
+        if isinstance(name, Column) and isinstance(other, Column):
+            left = left.with_column(number, f"key_{number}", name.data)
+    return left
 
 
 def columns_pair(both: Names, left: Names, right: Names, argument: str) -> tuple[list[Hashable], list[Hashable]]:
@@ -29,7 +46,7 @@ def columns_pair(both: Names, left: Names, right: Names, argument: str) -> tuple
     if both is not None:
         if left is not None or right is not None:
             raise ValueError(f"{argument} and left_{argument} or right_{argument} are both given: give {argument}, or the other two")
-        return listed(both), listed(both)
+        return (names_of_both(both, argument),) * 2
     if (left is None) != (right is None):
         given, lacking = ("left", "right") if right is None else ("right", "left")
         raise ValueError(f"{given}_{argument} is given without {lacking}_{argument}: give both, or {argument} if the names are the same")
@@ -83,8 +100,9 @@ def merge(
     on : label or list of labels
         The columns of keys, in both tables; by default all that both have. Their dtypes may differ where comparing is exact. What is
         missing is equal to what is missing, as pandas has it.
-    left_on, right_on : label or list of labels
-        The same, if the names differ.
+    left_on, right_on : label or array_like, or list of these
+        The same, if the names differ; an array or a Series has an element for each row. Keys that are arrays on both sides are columns
+        ``key_0`` and so on of the result.
     suffixes : pair of str or None, default ("_x", "_y")
         As for :func:`merge_asof`.
 
@@ -126,6 +144,7 @@ def merge(
         is_there = np.zeros(codes.below, np.bool_)
         is_there[codes.right] = True
         return one.given(one.take(np.flatnonzero(is_there[codes.left] == (how == "semi"))))
+    one = with_arrays(one, names)
     rows, found = _native.equal_rows(codes.left, codes.right, codes.below, how == "left")
     # A row for each row of the left side, if no key is there twice on the right one.
     is_all = how == "left" and rows.size == one.size
@@ -169,7 +188,9 @@ def lookup(keys: Any, frame: Any, on: Hashable, column: Hashable) -> Any:
     2    Riga
     Name: from, dtype: str
     """
-    one, other = _frames.column_and_frame(keys, frame)
+    table = _frames.frame_of(frame, "frame")
+    one = _frames.column_frame(keys, table, "keys")
+    other = _frames.in_form_of(one, table)
     other.check_name(column, "column")
     codes = _keys.encode([(one.key(one.names[0], "keys"), other.key(on, "on"))], one.encode)
     counts = np.bincount(codes.right, minlength=codes.below)
@@ -246,21 +267,16 @@ def range_join(
     points, lows, _ = _keys.numbers(point, low, is_exact=False)
     others, highs, _ = _keys.numbers(point, high, is_exact=False)
     present = np.arange(one.size) if point.valid is None else np.flatnonzero(point.valid)
-    order = present[np.argsort(points[present], kind="stable")]
-    starts = np.searchsorted(points[order], lows, "left" if is_closed[0] else "right")
-    ends = np.searchsorted(others[order], highs, "right" if is_closed[1] else "left")
+    order = Order(None if codes is None else codes.left[present], points[present])
+    by_number = present[order.by_number]
+    starts = np.searchsorted(points[by_number], lows, "left" if is_closed[0] else "right")
+    ends = np.searchsorted(others[by_number], highs, "right" if is_closed[1] else "left")
     starts = starts if low.valid is None else np.where(low.valid, starts, 0)
-    ends = ends if high.valid is None else np.where(high.valid, ends, order.size)
-    if codes is not None:
-        width = order.size + 1
-        places = codes.left[order].astype(np.int64) * width + np.arange(order.size)
-        by_group = np.argsort(places, kind="stable")
-        order, places, groups = order[by_group], places[by_group], codes.right.astype(np.int64) * width
-        starts, ends = np.searchsorted(places, groups + starts), np.searchsorted(places, groups + ends)
-    counts = np.maximum(ends - starts, 0)
-    found = np.repeat(np.arange(other.size), counts)
-    # The number of each pair, less that of the first pair of its right row.
-    inside = np.arange(found.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = order[np.repeat(starts, counts) + inside]
+    ends = ends if high.valid is None else np.where(high.valid, ends, by_number.size)
+    groups = None if codes is None else codes.right
+    starts, ends = order.places(groups, starts), order.places(groups, ends)
+    spans = Spans(starts, np.maximum(ends - starts, 0))
+    found = np.repeat(np.arange(other.size), spans.counts)
+    rows = present[order.rows[spans.places()]]
     by_left = np.argsort(rows, kind="stable")
     return _frames.joined(one, other, (rows[by_left], found[by_left]), same(names), suffixes)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from . import _arrays, _columns, _missing, _native, _progress, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
-from ._held import Ordered
+from ._held import Pairs
 from ._index import Inclusive, UpdateReport, _closed, _limit
 from ._progress import Progress
 
@@ -35,7 +35,7 @@ class StringRanges(NamedTuple):
     values: npt.NDArray[Any]
 
 
-class StringIndex(Ordered):
+class StringIndex(Pairs):
     """An ordered index of byte strings with one value each: an adaptive radix tree (CuART).
 
     Parameters
@@ -145,6 +145,17 @@ class StringIndex(Ordered):
         self._index.rank(strings, side == "right", ranks)
         return ranks
 
+    def _places(self, queries: Strings, what: str) -> tuple[npt.NDArray[np.int64], _missing.Valid]:
+        """Numbers in the order of the keys, odd for those that are present and even for those between them, and which queries there are.
+
+        `what` is how errors call the queries.
+        """
+        strings, _, valid = _packed(queries, self._is_text, what)
+        sides = np.empty((2, strings.size), np.int64)
+        for ranks, is_right in zip(sides, (False, True)):
+            self._index.rank(strings, is_right, ranks)
+        return sides.sum(axis=0), valid
+
     def predecessor(self, queries: Strings) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """The last pair whose key is not above each of `queries`: keys, values, and whether there is one."""
         return self._neighbor(queries, True)
@@ -238,16 +249,6 @@ class StringIndex(Ordered):
             if bound is not None:
                 ranks[i] = int(self.searchsorted([bound], side)[0])
         return keys[slice(*ranks)], values[slice(*ranks)]
-
-    def first(self) -> tuple[Any, Any]:
-        """The pair of :meth:`min`: a key and its value."""
-        key, value = self._pair_at_end(False)
-        return key, value
-
-    def last(self) -> tuple[Any, Any]:
-        """The pair of :meth:`max`: a key and its value."""
-        key, value = self._pair_at_end(True)
-        return key, value
 
     def map(self, column: Strings) -> Any:
         """The value of each key of a column of strings, as :meth:`Index.map` has it."""

@@ -330,6 +330,47 @@ def test_groups_of_other_dtypes_are_compared_by_value() -> None:
     assert made["v"].tolist()[0] == 7 and made["v"].isna().tolist() == [False, True, True]
 
 
+def test_arrays_are_keys_as_in_pandas() -> None:
+    left = pandas.DataFrame({"a": [1, 5, 9], "g": [1, 1, 2]}, index=[1, 4, 6])
+    right = pandas.DataFrame({"b": [1, 4], "h": [1, 2], "v": [7, 8]})
+    at, times, by, others = np.array([1, 5, 9]), np.array([1, 4]), np.array([1, 1, 2]), np.array([1, 2])
+    for options in (
+        {"left_on": at, "right_on": "b"},
+        {"left_on": "a", "right_on": times},
+        {"left_on": at, "right_on": times},
+        {"left_on": [at], "right_on": [times]},
+        {"left_on": pandas.Series(at, name="a"), "right_on": "b"},
+        {"left_on": pandas.Index(at), "right_on": pandas.Series(times, index=[5, 6])},
+    ):
+        options = dict(options)
+        same(lanetree.merge_asof(left, right, **options), pandas.merge_asof(left, right, **options))
+        same(lanetree.merge(left, right, **options), pandas.merge(left, right, **options))
+        if not isinstance(options["right_on"], str):
+            # Of rows without a match pandas has the left key in the right column.
+            same(lanetree.merge(left, right, "left", **options), pandas.merge(left, right, "left", **options))
+    for options in (
+        {"left_index": True, "right_on": times},
+        {"left_on": at, "right_index": True},
+        {"left_on": "a", "right_on": "b", "left_by": [by], "right_by": "h"},
+        {"left_on": "a", "right_on": "b", "left_by": [by], "right_by": [others]},
+        {"left_on": at, "right_on": times, "left_by": [by, "g"], "right_by": [others, "h"]},
+    ):
+        options = dict(options)
+        same(lanetree.merge_asof(left, right, **options), pandas.merge_asof(left, right, **options))
+    mixed: Any = {"left_on": ["g", at], "right_on": ["h", times]}
+    same(lanetree.merge(left, right, **mixed), pandas.merge(left, right, **mixed))
+    for kind in KINDS.values():
+        for column in (at, polars.Series(at), pyarrow.array(at), pandas.Series(at)):
+            made = lanetree.merge_asof(kind(left), kind(right), left_on=column, right_on=polars.Series(times))
+            assert rows_of(made) == rows_of(pandas.merge_asof(left, right, left_on=at, right_on=times))
+    with pytest.raises(ValueError, match="left_on is an array of 2 elements, and left has 3 rows"):
+        lanetree.merge_asof(left, right, left_on=times, right_on="b")
+    with pytest.raises(ValueError, match="on has an array, where columns of both sides are named: give left_on and right_on"):
+        lanetree.merge_asof(left, right, on=at)
+    with pytest.raises(ValueError, match="left has a column 'key_0', which the result has for an array: rename it"):
+        lanetree.merge(left.assign(key_0=1), right, left_on=at, right_on=times)
+
+
 def errors(left: Any, right: Any, **options: Any) -> Any:
     with pytest.raises((KeyError, ValueError, TypeError)) as raised:
         lanetree.merge_asof(left, right, **options)

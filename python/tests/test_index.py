@@ -235,9 +235,35 @@ def test_more_bytes_than_31_bits_count() -> None:
     assert queries.nbytes > 2**31 and np.count_nonzero(found) == size - 1 and not found[-1]
 
 
+@pytest.mark.parametrize("key", ["float32", "float64"])
+def test_the_nearest_float(device: str, key: str) -> None:
+    at = np.array([-np.inf, -1, 0.5, 2, np.inf, np.nan]).astype(key)
+    index = lanetree.Index(at, np.arange(6), device)
+    queries = np.array([-0.25, 1.25, 1.26, 1.9, np.inf, np.nan, 1e30, 2]).astype(key)
+    values, found = index.asof(queries, direction="nearest", default=-1)
+    assert values.tolist() == [1, 2, 3, 3, 4, 5, 3, 3] and found.all()
+    assert index.asof(queries, direction="nearest", ties="forward").values.tolist() == [2, 3, 3, 3, 4, 5, 3, 3]
+    values, found = index.asof(queries, direction="nearest", tolerance=0.7, default=-1)
+    assert values.tolist() == [-1, -1, -1, 3, 4, 5, -1, 3]
+    strict = index.asof(queries, direction="nearest", allow_exact_matches=False, default=-1)
+    assert strict.values.tolist() == [1, 2, 3, 3, 3, -1, 3, 2] and strict.found.tolist() == [True] * 5 + [False, True, True]
+    left, rows = index.asof_join(queries, "inner", direction="nearest", tolerance=0.2)
+    assert (left.tolist(), rows.tolist()) == ([3, 4, 5, 7], [3, 4, 5, 3])
+    out = np.zeros(8, np.int64), np.zeros(8, np.bool_)
+    assert index.asof(queries, direction="nearest", out=out) is out and out[0].tolist() == [1, 2, 3, 3, 4, 5, 3, 3]
+    rng = np.random.default_rng(6)
+    keys, asked = rng.normal(size=200).astype(key), rng.normal(size=500).astype(key)
+    gaps = np.abs(asked[:, None] - np.sort(keys))
+    found = lanetree.Index(np.sort(keys), device=device).asof(asked, direction="nearest").values
+    assert np.array_equal(gaps[np.arange(500), found], gaps.min(axis=1))
+    assert not lanetree.Index(keys[:0], device=device).asof(asked, direction="nearest").found.any()
+
+
 def test_wrong_asof(device: str) -> None:
+    with pytest.raises(lanetree.errors.OptionValue, match="one neighbour at a time, so ties='both' is not for float keys"):
+        lanetree.Index([1.0, 2.0], device=device).asof_join([1.4], direction="nearest", ties="both")
     with pytest.raises(lanetree.errors.OptionValue, match="'nearest' is not for float keys"):
-        lanetree.Index([1.0, 2.0], device=device).asof([1.4], direction="nearest")
+        lanetree.Index([1.0, 2.0], device=device).k_nearest([1.4], 2)
     index = lanetree.Index([1, 2], device=device)
     with pytest.raises(ValueError, match="direction is 'up', where"):
         index.asof([1], direction="up")  # type: ignore[arg-type]

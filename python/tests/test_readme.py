@@ -22,6 +22,7 @@ def test_the_guides_blocks_that_import_what_they_need_run() -> None:
         pytest.skip("installed without the repository")
     pytest.importorskip("pandas")
     pytest.importorskip("polars")
-    names, frames = re.findall(r"^```python\n(import.*?)^```", guide.read_text(), re.M | re.S)
-    for block in (names, frames):
+    blocks = re.findall(r"^```python\n(import.*?)^```", guide.read_text(), re.M | re.S)
+    assert len(blocks) == 3
+    for block in blocks:
         exec(compile(block, str(guide), "exec"), {})

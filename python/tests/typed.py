@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,15 @@ def intervals(networks: lanetree.IntervalIndex, addresses: npt.NDArray[np.uint32
     return networks.most_specific(addresses).to_numpy(missing=-1)
 
 
+def frames(quotes: lanetree.FrameIndex, trades: object, path: Path) -> int:
+    made = quotes.asof(trades, direction="nearest", tolerance=5)
+    report = quotes.append(quotes.range(1, 2, inclusive="left"))
+    quotes.save(path)
+    with lanetree.FrameIndex.load(path, "cpu") as again:
+        assert again == quotes and len(again) == len(quotes.frame) and 1 in again and len(made) == len(quotes.loc[1])
+    return report.inserted
+
+
 def several(index: lanetree.MultiIndex, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     offsets, values = index.get(keys)
     return values[offsets[:-1]] if index.first(keys).found.all() else np.zeros(0, np.int64)
@@ -81,4 +91,8 @@ def main(path: Path) -> None:
     assert [part.tolist() for part in joined(index, np.array([1, 2]))] == [[0], [0.25]] and in_one_range(index, 2, 6).tolist() == [5]
     assert changed(index, path) == 1 and words(lanetree.StringIndex(["ab", "b"], device="cpu")) == ["ab"]
     assert intervals(lanetree.IntervalIndex(np.array([2], np.uint32), np.array([4], np.uint32), device="cpu"), np.array([3, 5], np.uint32)).tolist() == [0, -1]
+    if importlib.util.find_spec("pandas") is not None and importlib.util.find_spec("pyarrow") is not None:
+        pandas = importlib.import_module("pandas")
+        table = pandas.DataFrame({"at": [1, 3]})
+        assert frames(lanetree.FrameIndex(table, on="at", device="cpu"), table, path) == 1
     assert several(lanetree.MultiIndex([1, 1], [5, 6], "cpu"), np.array([1])).tolist() == [5]
