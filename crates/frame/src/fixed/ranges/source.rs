@@ -51,7 +51,7 @@ impl<I: Iterator> Each<I> {
 }
 
 impl<'b, K: AnyKey, I: Iterator<Item: Into<KeyRange<K>>>> Source<'b, K> for Each<I> {
-    const SHORTER: usize = 8;
+    const SHORTER: usize = 2;
 
     fn left(&self) -> usize {
         self.ranges.size_hint().0
