@@ -101,6 +101,7 @@
 //! # }
 //! ```
 
+mod asked;
 mod catalog;
 mod contents;
 mod costs;
@@ -113,12 +114,15 @@ mod found;
 mod functions;
 mod insert;
 mod lookup;
+mod memory;
 mod packing;
 mod parts;
 mod replaced;
 mod rule;
+mod runs;
 mod scan;
 mod shape;
+mod shared;
 mod statement;
 mod table;
 
