@@ -228,7 +228,8 @@ impl Indexed {
 
     /// The name for a plan, unless it is that of the columns.
     pub(crate) fn shown_name(&self) -> String {
-        let columns: Vec<_> = self.columns().iter().map(|column| self.contents.schema.field(*column).name().as_str()).collect();
+        let columns: Vec<_> =
+            self.columns().iter().map(|column| self.contents.schema.field(*column).name().as_str()).collect();
         let name = self.name();
         if columns.join("_") == name { String::new() } else { format!(" named {name}") }
     }
@@ -351,13 +352,6 @@ impl Indexed {
             if forward { found.min_by(order) } else { found.max_by(order) }
         };
         Ok((0..keys.len()).map(nearest).collect())
-    }
-
-    /// The smallest and the largest value of its first column, if any row has one.
-    pub(crate) fn ends(&self) -> Result<Option<(u64, u64)>> {
-        let lists = self.lists(Bound::Unbounded, Bound::Unbounded)?;
-        let end = |descending| Ok::<_, datafusion::error::DataFusionError>(self.ordered(&lists, 1, descending)?.first().copied());
-        Ok(end(false)?.zip(end(true)?))
     }
 }
 

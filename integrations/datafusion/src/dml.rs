@@ -143,7 +143,9 @@ impl Change {
             let mut live = part.live.iter().flat_map(|live| live.set_indices());
             let of_part = match part.live {
                 None => part.batch.clone(),
-                Some(_) => part.live_rows(&(0..part.batch.num_columns()).collect::<Vec<_>>(), 0..part.batch.num_rows())?,
+                Some(_) => {
+                    part.live_rows(&(0..part.batch.num_columns()).collect::<Vec<_>>(), 0..part.batch.num_rows())?
+                }
             };
             let mut next = 0;
             for at in self.mask(&of_part)?.values().set_indices() {

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{Array, ArrayRef, UInt64Array, cast::AsArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{ScalarValue, internal_err};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{BinaryExpr, Expr, Like, Operator};
 
 /// What one filter asks of a column. Values are of the column's type and not null.
@@ -51,6 +51,7 @@ impl Condition {
                 let values: Option<Vec<_>> = list.list.iter().map(value).collect();
                 Some(Self::Values(values?.into_iter().filter(|value| !value.is_null()).collect()))
             }
+            Expr::IsNotNull(expr) if is_column(expr) => Some(Self::Range(Bound::Unbounded, Bound::Unbounded)),
             Expr::Between(between) if is_column(&between.expr) && !between.negated => {
                 let (low, high) = (value(&between.low)?, value(&between.high)?);
                 match low.is_null() || high.is_null() {
@@ -233,6 +234,15 @@ impl OrderedRows {
     pub(crate) fn numbers(&self) -> &[u64] {
         self.rows.values()
     }
+}
+
+/// The first and the last row that an index has, or that a filter on its first column leaves.
+pub(crate) fn ends(indexed: &Indexed, filter: &ColumnFilter) -> Result<Option<UInt64Array>> {
+    let end = |descending| {
+        let rows = rows(indexed, core::slice::from_ref(filter), 1, descending)?;
+        Ok::<_, DataFusionError>((rows.len() > 0).then(|| rows.slice(0, 1).value(0)))
+    };
+    Ok(end(false)?.zip(end(true)?).map(|(first, last)| UInt64Array::from(vec![first, last])))
 }
 
 /// The rows that filters on an index's first columns leave, in the order of their values or in the reverse one; the first `most` at least.

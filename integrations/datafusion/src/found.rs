@@ -3,9 +3,7 @@
 use crate::contents::{Indexed, batch_of};
 use crate::runs::RunLists;
 use crate::shape::Source;
-use datafusion::arrow::array::{
-    Array, ArrayBuilder, ArrayRef, BooleanArray, RecordBatch, UInt64Array, UInt64Builder,
-};
+use datafusion::arrow::array::{Array, ArrayBuilder, ArrayRef, BooleanArray, RecordBatch, UInt64Array, UInt64Builder};
 use datafusion::arrow::compute::{filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
@@ -224,7 +222,10 @@ mod tests {
             let both = pairs(&[of_run(&less, 0), of_run(run, 6)], Join::Inner, 4);
             let of_five: Vec<_> = both.iter().filter(|(probe, _)| *probe == 0).map(|(_, row)| row.unwrap()).collect();
             assert_eq!(of_five, [0, 3, 6, 8, 9]);
-            assert_eq!(Lists::new(vec![of_run(&less, 0)], join).mask().iter().flatten().filter(|found| *found).count(), 3);
+            assert_eq!(
+                Lists::new(vec![of_run(&less, 0)], join).mask().iter().flatten().filter(|found| *found).count(),
+                3
+            );
         }
     }
 }

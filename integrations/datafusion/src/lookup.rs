@@ -369,7 +369,9 @@ impl Lookup {
     fn single(&self, batches: &[RecordBatch], join: Join) -> Result<Answers> {
         let On::AsOf { key, forward } = &self.condition else {
             let keys = self.equal_to(batches)?;
-            let Some(index) = self.indexed().sole() else { return internal_err!("an index of several parts has lists") };
+            let Some(index) = self.indexed().sole() else {
+                return internal_err!("an index of several parts has lists");
+            };
             let (probes, rows) = self.timed(|| index.join(&keys, join).map_err(external))?;
             self.crossed(&[&keys, &probes, &rows])?;
             return Ok(Answers::Pairs { first: 0, probes, rows });

@@ -4,10 +4,10 @@ use crate::filter::{self, ColumnFilter, OrderedRows};
 use core::fmt;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, internal_err, project_schema};
+use datafusion::common::{ScalarValue, Statistics, internal_err, project_schema};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
@@ -201,6 +201,31 @@ impl IndexedScanExec {
         Ok(None)
     }
 
+    /// Adds what indexes know of their first columns: the smallest and the largest value, and how many nulls there are.
+    fn add_ends(&self, statistics: &mut Statistics) -> Result<()> {
+        let all = ColumnFilter::default();
+        let known = match &self.rows {
+            Rows::All => self.contents.all().map(|indexed| (indexed, &all)).collect(),
+            Rows::Wanted(wanted) => match &wanted.filters[..] {
+                [filter] if filter.values.is_none() => vec![(wanted.indexed.clone(), filter)],
+                _ => Vec::new(),
+            },
+        };
+        for (indexed, filter) in known {
+            let column = indexed.columns()[0];
+            let is_plain = !matches!(self.contents.schema.field(column).data_type(), DataType::Dictionary(..));
+            let Some(at) = self.columns.iter().position(|own| *own == column).filter(|_| is_plain) else { continue };
+            let Some(ends) = filter::ends(&indexed, filter)? else { continue };
+            let values = &self.contents.take(&[column], &ends)?[0];
+            let nulls = if matches!(self.rows, Rows::All) { self.count - indexed.len() as usize } else { 0 };
+            let of_column = &mut statistics.column_statistics[at];
+            of_column.null_count = Precision::Exact(nulls);
+            of_column.min_value = Precision::Exact(ScalarValue::try_from_array(values, 0)?);
+            of_column.max_value = Precision::Exact(ScalarValue::try_from_array(values, 1)?);
+        }
+        Ok(())
+    }
+
     pub(crate) fn contents(&self) -> &Arc<Contents> {
         &self.contents
     }
@@ -325,6 +350,9 @@ impl ExecutionPlan for IndexedScanExec {
             Some(_) if self.properties.partitioning.partition_count() > 1 => Precision::Absent,
             _ => Precision::Exact(self.count),
         };
+        if statistics.num_rows != Precision::Absent && !self.is_limited {
+            self.add_ends(&mut statistics)?;
+        }
         Ok(Arc::new(statistics))
     }
 }

@@ -48,7 +48,8 @@ impl Shared {
         let title = title.map_or_else(OnceLock::new, |title| OnceLock::from(title.to_owned()));
         let part = Part::new(batch, 0, statement, &title_of(title.get(), &schema))?;
         let contents = Contents { schema: schema.clone(), parts: vec![part], indexes: Vec::new(), name: None };
-        let (current, pool) = (RwLock::new(Arc::new(contents)), statement.pool().map_or_else(OnceLock::new, OnceLock::from));
+        let (current, pool) =
+            (RwLock::new(Arc::new(contents)), statement.pool().map_or_else(OnceLock::new, OnceLock::from));
         Ok(Self { schema, declared, title, current, pool, changes: Mutex::new(()) })
     }
 
@@ -187,9 +188,8 @@ impl Shared {
 
     /// Says by which name another process has the same rows.
     pub(crate) fn set_name(&self, name: &str) {
-        let named = self.change(&Statement::default(), |old| {
-            Ok(Some(Contents { name: Some(name.into()), ..copy_of(old) }))
-        });
+        let named =
+            self.change(&Statement::default(), |old| Ok(Some(Contents { name: Some(name.into()), ..copy_of(old) })));
         debug_assert!(named.is_ok());
     }
 
@@ -221,7 +221,8 @@ impl Shared {
         let mut parts = self.without(&old.parts, removed);
         // Parts that are not much larger than what follows them are made one with it.
         let (mut kept, mut rows) = (parts.len(), added.as_ref().map_or(0, RecordBatch::num_rows));
-        while kept > 0 && (parts[kept - 1].batch.num_rows() < RATIO.saturating_mul(rows) || parts[kept - 1].rows() == 0) {
+        while kept > 0 && (parts[kept - 1].batch.num_rows() < RATIO.saturating_mul(rows) || parts[kept - 1].rows() == 0)
+        {
             kept -= 1;
             rows += parts[kept].rows();
         }
@@ -242,7 +243,11 @@ impl Shared {
         for index in &old.indexes {
             if !index.fits(&batch)? {
                 // All rows get other keys.
-                return self.replaced(old, concat_batches(&self.schema, [&whole(&self.schema, &parts)?, &batch])?, statement);
+                return self.replaced(
+                    old,
+                    concat_batches(&self.schema, [&whole(&self.schema, &parts)?, &batch])?,
+                    statement,
+                );
             }
         }
         if batch.num_rows() > 0 {

@@ -8,6 +8,7 @@ mod functions;
 mod order;
 mod parts;
 mod slt;
+mod small_changes;
 mod statements;
 mod tpch;
 mod unchanged;
