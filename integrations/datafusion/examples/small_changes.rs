@@ -5,6 +5,7 @@
 //! ```
 
 use datafusion::arrow::array::{Int64Array, RecordBatch};
+use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
@@ -25,14 +26,17 @@ async fn main() -> Result<()> {
         ("customer", column(|row| row * 7919 % 50_021)),
         ("placed", column(|row| row)),
     ])?;
+    let plain = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?;
     let table = IndexedTable::new(&Device::best(), batch.schema(), &[batch], "id")?;
     table.add_index(&Device::best(), "customer")?;
     table.add_index_on(&Device::best(), &["customer", "placed"])?;
     let state = with_index_lookups(SessionStateBuilder::new().with_default_features()).build();
     let session = SessionContext::new_with_state(state);
     session.register_table("t", Arc::new(table.clone()))?;
+    session.register_table("p", Arc::new(plain))?;
 
-    let kinds: [(&str, fn(i64) -> String); 4] = [
+    let kinds: [(&str, fn(i64) -> String); 5] = [
+        ("insert without an index", |at| format!("INSERT INTO p VALUES ({}, {at}, {})", -at - 1, 2_000_000 + at)),
         ("insert", |at| format!("INSERT INTO t VALUES ({}, {at}, {})", -at - 1, 2_000_000 + at)),
         ("look up", |at| format!("SELECT placed FROM t WHERE id = {}", -at - 1)),
         ("update", |at| format!("UPDATE t SET placed = placed + 1 WHERE id = {}", -at - 1)),

@@ -301,10 +301,7 @@ impl ExecutionPlan for IndexedScanExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let counter = |name| match &self.rows {
             Rows::All => Count::new(),
-            Rows::Wanted(wanted) => {
-                let index = wanted.indexed.name().to_owned();
-                MetricBuilder::new(&self.metrics).with_new_label("index", index).counter(name, partition)
-            }
+            Rows::Wanted(_) => MetricBuilder::new(&self.metrics).counter(name, partition),
         };
         counter("rows_estimated").add(self.count);
         let rows_found = counter("rows_found");
