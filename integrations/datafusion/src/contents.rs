@@ -42,6 +42,12 @@ impl Part {
         Ok(Self { batch, first, live: None, _memory: Arc::new(memory) })
     }
 
+    /// The same part, counted for a statement.
+    pub(crate) fn counted(&self, statement: &Statement, table: &str) -> Result<Self> {
+        let new = Self::new(self.batch.clone(), self.first, statement, table)?;
+        Ok(Self { live: self.live.clone(), ..new })
+    }
+
     /// How many rows are not removed.
     pub(crate) fn rows(&self) -> usize {
         self.live.as_ref().map_or(self.batch.num_rows(), BooleanBuffer::count_set_bits)

@@ -70,6 +70,17 @@ impl TableIndex {
         Ok(Run { index: Arc::new(index), dead: Arc::default(), _memory: Arc::new(memory) })
     }
 
+    /// The same index, counted for a statement.
+    pub(crate) fn counted(&self, statement: &Statement, table: &str) -> Result<Self> {
+        let mut new = self.clone();
+        for run in &mut new.runs {
+            let bytes = (run.index.bytes() + run.index.host_bytes()) as usize;
+            let memory = statement.take(&format!("index {} of {table}", self.definition.name), bytes)?;
+            *run = Run { _memory: Arc::new(memory), ..run.clone() };
+        }
+        Ok(new)
+    }
+
     /// Whether rows have keys among those of the other runs.
     pub(crate) fn fits(&self, batch: &RecordBatch) -> Result<bool> {
         match &self.packing {

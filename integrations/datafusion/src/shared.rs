@@ -53,6 +53,21 @@ impl Shared {
         Ok(Self { schema, declared, title, current, pool, changes: Mutex::new(()) })
     }
 
+    /// Counts what there is in a pool.
+    pub(crate) fn count_in(&self, pool: &Arc<dyn MemoryPool>) -> Result<()> {
+        let statement = Statement::in_pool(Some(pool.clone()));
+        self.change(&statement, |old| {
+            let mut new = copy_of(old);
+            for part in &mut new.parts {
+                *part = part.counted(&statement, &self.title())?;
+            }
+            for index in &mut new.indexes {
+                *index = index.counted(&statement, &self.title())?;
+            }
+            Ok(Some(new))
+        })
+    }
+
     /// A change that no session asks for.
     fn own_statement(&self) -> Statement {
         Statement::in_pool(self.pool.get().cloned())

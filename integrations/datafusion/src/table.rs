@@ -15,6 +15,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Constraints, DFSchema, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -26,9 +27,17 @@ use std::sync::Arc;
 
 /// A table in memory with indexes on some of its columns.
 ///
-/// `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change it: all rows of a statement at once, or none. The indexes are built
-/// again over all rows, so change many at a time; an `UPDATE` leaves those on other columns as they are. A query sees the table as it was
-/// when the query was planned.
+/// `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change it: all rows of a statement at once, or none. A query sees the table as
+/// it was when the query was planned.
+///
+/// A statement that changes fewer than one row in 16 adds its new rows as a part with small indexes of its own, and marks the old ones as
+/// removed; queries read all parts. A part that is not 16 times as large as those after it together is made one with them. A statement
+/// that changes more rows builds the indexes again over all rows; an `UPDATE` leaves those on other columns as they are. Rows that are
+/// updated may come after all others. All that is built is built on threads beside the runtime's workers. A statement that is cancelled
+/// before its end leaves the table as before.
+///
+/// Rows and indexes that statements make are counted in their session's memory pool, from before they are made until the last query that
+/// reads them has ended; what [`IndexedTable::new`] makes, after [`IndexedTable::in_memory_pool`].
 ///
 /// In a session without [`with_index_lookups`](crate::with_index_lookups), DataFusion (55.2) hands the table no condition that is never
 /// true, or that has a subquery: `DELETE FROM t WHERE false` removes all rows then, as of DataFusion's own tables.
@@ -48,6 +57,15 @@ impl IndexedTable {
         let shared = Shared::new(schema, batches, Declared::default(), &Statement::default(), None)?;
         shared.add_index(device, column, &[column], false, false, None)?;
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Counts the rows and the indexes that there are in a pool while they exist, and all that is added without a session.
+    ///
+    /// # Errors
+    /// The pool's, if it has no room; it names the index. The table is as before then.
+    pub fn in_memory_pool(self, pool: &Arc<dyn MemoryPool>) -> Result<Self> {
+        self.shared.count_in(pool)?;
+        Ok(self)
     }
 
     /// Adds an index on another column, named as the column is. Returns when it is complete.
@@ -93,14 +111,14 @@ impl IndexedTable {
     }
 
     /// The table with a name by which another process has the same rows and indexes, so that plans over it can be sent there:
-    /// [`LookupParts`](crate::LookupParts) and [`ScanParts`](crate::ScanParts). `INSERT` takes the name away.
+    /// [`LookupParts`](crate::LookupParts) and [`ScanParts`](crate::ScanParts). A change of rows takes the name away.
     #[must_use]
     pub fn with_name(self, name: &str) -> Self {
         self.shared.set_name(name);
         self
     }
 
-    /// The name that was given, unless rows were inserted since.
+    /// The name that was given, unless rows were changed since.
     pub fn name(&self) -> Option<Arc<str>> {
         self.shared.contents().name.clone()
     }

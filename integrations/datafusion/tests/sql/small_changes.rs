@@ -10,6 +10,8 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
+use lanetree::Device;
+use lanetree_datafusion::IndexedTable;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -180,6 +182,17 @@ async fn rows_and_indexes_are_in_the_memory_pool_while_they_exist() {
         rows(&session, "CREATE INDEX by_k ON t (k)").await.unwrap_err().to_string()
     };
     assert!(refused.contains("index by_k of table t"), "{refused}");
+
+    // A table that no statement made.
+    let (schema, batches) = table(&many(&mut StdRng::seed_from_u64(215)), &DataType::Int64, true);
+    let made = IndexedTable::new(&Device::best(), schema, &batches, "k").unwrap();
+    let small: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(60 << 10));
+    let refused = made.clone().in_memory_pool(&small).unwrap_err().to_string();
+    assert!(refused.contains("of the table of columns a, k, s") && small.reserved() == 0, "{refused}");
+    let made = made.in_memory_pool(&pool).unwrap();
+    assert!(pool.reserved() > 2000 * (8 + 8 + 16 + 16));
+    drop(made);
+    assert_eq!(pool.reserved(), 0);
 }
 
 /// A pool whose indexes wait for a sign.
