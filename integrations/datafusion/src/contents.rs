@@ -9,8 +9,8 @@ use crate::runs::{Run, RunLists, TableIndex, external, names_of};
 use core::cmp::Ordering;
 use core::ops::{Bound, Range};
 use datafusion::arrow::array::{
-    Array, ArrayRef, BooleanArray, DynComparator, RecordBatch, RecordBatchOptions, UInt64Array, make_comparator,
-    new_null_array,
+    Array, ArrayRef, BooleanArray, BooleanBufferBuilder, DynComparator, RecordBatch, RecordBatchOptions, UInt64Array,
+    make_comparator, new_null_array,
 };
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::{SortOptions, concat_batches, filter_record_batch, interleave, max, take};
@@ -62,10 +62,24 @@ impl Part {
         })
     }
 
+    /// All rows that are not removed.
+    pub(crate) fn all_live_rows(&self) -> Result<RecordBatch> {
+        match self.live {
+            None => Ok(self.batch.clone()),
+            Some(_) => self.live_rows(&(0..self.batch.num_columns()).collect::<Vec<_>>(), 0..self.batch.num_rows()),
+        }
+    }
+
+    /// Their numbers in the table.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        let is_live = |row: &usize| self.live.as_ref().is_none_or(|live| live.value(*row));
+        (0..self.batch.num_rows()).filter(is_live).map(|row| (self.first + row) as u64)
+    }
+
     /// The same part without some of its rows.
     pub(crate) fn without(&self, rows: impl Iterator<Item = usize>) -> Self {
         let all = self.batch.num_rows();
-        let mut bits = datafusion::arrow::array::BooleanBufferBuilder::new(all);
+        let mut bits = BooleanBufferBuilder::new(all);
         match &self.live {
             Some(live) => bits.append_buffer(live),
             None => bits.append_n(all, true),
@@ -139,6 +153,11 @@ impl Contents {
         matches!(&self.parts[..], [part] if part.live.is_none())
     }
 
+    /// The numbers of all rows.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.parts.iter().flat_map(Part::numbers)
+    }
+
     /// All rows as one batch.
     pub(crate) fn whole(&self) -> Result<RecordBatch> {
         whole(&self.schema, &self.parts)
@@ -194,12 +213,7 @@ impl Contents {
 
 /// The rows of some parts as one batch.
 pub(crate) fn whole(schema: &SchemaRef, parts: &[Part]) -> Result<RecordBatch> {
-    if let [Part { batch, live: None, .. }] = parts {
-        return Ok(batch.clone());
-    }
-    let columns: Vec<usize> = (0..schema.fields().len()).collect();
-    let live = parts.iter().map(|part| part.live_rows(&columns, 0..part.batch.num_rows()));
-    let live = live.collect::<Result<Vec<_>>>()?;
+    let live = parts.iter().map(Part::all_live_rows).collect::<Result<Vec<_>>>()?;
     match live.as_slice() {
         [batch] => Ok(batch.clone()),
         many => Ok(concat_batches(schema, many)?),

@@ -140,18 +140,13 @@ impl Change {
         let mut chosen = Vec::new();
         for part in &contents.parts {
             // The condition may be an error for rows that are removed.
-            let mut live = part.live.iter().flat_map(|live| live.set_indices());
-            let of_part = match part.live {
-                None => part.batch.clone(),
+            let mask = self.mask(&part.all_live_rows()?)?;
+            match part.live {
+                None => chosen.extend(mask.values().set_indices().map(|row| (part.first + row) as u64)),
                 Some(_) => {
-                    part.live_rows(&(0..part.batch.num_columns()).collect::<Vec<_>>(), 0..part.batch.num_rows())?
+                    let numbers = part.numbers().zip(mask.values());
+                    chosen.extend(numbers.filter_map(|(row, is_chosen)| is_chosen.then_some(row)));
                 }
-            };
-            let mut next = 0;
-            for at in self.mask(&of_part)?.values().set_indices() {
-                let row = if part.live.is_some() { live.nth(at - next) } else { Some(at) };
-                next = at + 1;
-                chosen.extend(row.map(|row| (part.first + row) as u64));
             }
         }
         Ok(chosen)
@@ -171,8 +166,10 @@ impl Change {
         }
         let bytes = old.parts.iter().map(|part| bytes_of(&part.batch)).sum::<Result<usize>>()?;
         let _memory = statement.take("rows after a change", bytes)?;
-        let all = old.whole()?;
-        let mask = self.mask(&all)?;
+        let (all, mut next) = (old.whole()?, chosen.iter().peekable());
+        // (A condition may be another one each time.)
+        let mask: Vec<bool> = old.numbers().map(|row| next.next_if_eq(&&row).is_some()).collect();
+        let mask = BooleanArray::from(mask);
         let changed = match &self.assignments {
             None => filter_record_batch(&all, &not(&mask)?)?,
             Some(assignments) => updated(&all, &mask, assignments)?,
