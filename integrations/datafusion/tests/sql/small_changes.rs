@@ -190,7 +190,7 @@ async fn rows_and_indexes_are_in_the_memory_pool_while_they_exist() {
     let refused = made.clone().in_memory_pool(&small).unwrap_err().to_string();
     assert!(refused.contains("of the table of columns a, k, s") && small.reserved() == 0, "{refused}");
     let made = made.in_memory_pool(&pool).unwrap();
-    assert!(pool.reserved() > 2000 * (8 + 8 + 16 + 16));
+    assert!(pool.reserved() > 2000 * (8 + 8 + 16));
     drop(made);
     assert_eq!(pool.reserved(), 0);
 }
