@@ -309,8 +309,9 @@ impl Lookup {
         let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
         self.probe_rows.add(count);
         self.probe_batches.add(1);
-        // An answer has up to two words for each probe, however many rows it has.
-        self.memory.try_grow(count * 2 * size_of::<u64>())?;
+        // An answer has up to two words for each probe and each part of the rows, however many rows it has.
+        let parts = self.indexed().contents.parts.len();
+        self.memory.try_grow(count * 2 * size_of::<u64>() * parts)?;
         let mut answers = match self.kind {
             Kind::Filter { present } => Answers::Mask(Some(self.mask(&batches, present)?)),
             Kind::Pairs(join) => match self.lists(&batches, join)? {
