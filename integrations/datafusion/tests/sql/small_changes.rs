@@ -55,7 +55,7 @@ fn queries(rng: &mut StdRng) -> Vec<String> {
         format!("SELECT * FROM j WHERE k >= {key} AND k < {}", key + 30),
         format!("SELECT a, s FROM j WHERE k IN ({key}, {}, {}, 1000)", key + 1, key / 2),
         format!("SELECT count(*) FROM j WHERE k < {key}"),
-        format!("SELECT count(*), count(k), min(k), max(k), min(a), max(a) FROM j"),
+        "SELECT count(*), count(k), min(k), max(k), min(a), max(a) FROM j".to_owned(),
         format!("SELECT min(k), max(k), count(k) FROM j WHERE k BETWEEN {key} AND {}", key + 9),
         format!("SELECT k FROM j WHERE k < {key} ORDER BY k DESC LIMIT 7"),
         format!("SELECT k FROM j WHERE k < {key} ORDER BY k LIMIT 300"),
