@@ -17,6 +17,9 @@ use std::time::Instant;
 /// Statements of each kind.
 const COUNT: i64 = 200;
 
+/// A name, and the statement of a number.
+type Kind = (&'static str, fn(i64) -> String);
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let rows: i64 = std::env::args().nth(1).and_then(|rows| rows.parse().ok()).unwrap_or(1_000_000);
@@ -35,7 +38,7 @@ async fn main() -> Result<()> {
     session.register_table("t", Arc::new(table.clone()))?;
     session.register_table("p", Arc::new(plain))?;
 
-    let kinds: [(&str, fn(i64) -> String); 5] = [
+    let kinds: [Kind; 5] = [
         ("insert without an index", |at| format!("INSERT INTO p VALUES ({}, {at}, {})", -at - 1, 2_000_000 + at)),
         ("insert", |at| format!("INSERT INTO t VALUES ({}, {at}, {})", -at - 1, 2_000_000 + at)),
         ("look up", |at| format!("SELECT placed FROM t WHERE id = {}", -at - 1)),
