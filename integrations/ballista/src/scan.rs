@@ -160,7 +160,7 @@ impl ExecutionPlan for ShardScanExec {
         };
         let (scan, size) = (self.clone(), context.session_config().batch_size().max(1));
         let batches = stream::once(async move {
-            let rows = open(&scan.tables, &scan.shards, number).await?.rows().project(&scan.columns)?;
+            let rows = open(&scan.tables, &scan.shards, number).await?.rows()?.project(&scan.columns)?;
             let schema = scan.schema();
             let batches = (0..rows.num_rows()).step_by(size).map(move |from| {
                 let own = rows.slice(from, size.min(rows.num_rows() - from));

@@ -145,7 +145,7 @@ impl Tables {
             for column in others {
                 table.add_index(&self.device, column)?;
             }
-            log::info!("opened {identity}: {} rows on {}", table.rows().num_rows(), self.device);
+            log::info!("opened {identity}: {} rows on {}", table.len(), self.device);
             Ok(Table::Whole(table.with_name(&identity)))
         })
     }
@@ -185,7 +185,7 @@ impl Tables {
             }
             let (schema, batches) = rows_of(bytes)?;
             let table = IndexedTable::new(&self.device, schema, &batches, shards.key_name())?;
-            log::info!("opened {file}: {} rows on {}", table.rows().num_rows(), self.device);
+            log::info!("opened {file}: {} rows on {}", table.len(), self.device);
             Ok(table)
         })
     }

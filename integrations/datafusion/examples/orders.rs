@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
         ("name", Arc::new(StringArray::from(vec!["Grace", "Ada", "Edsger"]))),
     ])?;
     let customers = IndexedTable::new(&Device::best(), customers.schema(), &[customers], "id")?;
-    println!("{:?}", customers.index("id").expect("it was just made"));
+    println!("{:?}", customers.index("id")?.expect("it was just made"));
     context.register_table("customers", Arc::new(customers))?;
     let orders = RecordBatch::try_from_iter([
         ("customer", Arc::new(Int64Array::from(vec![Some(20), Some(10), Some(40), None, Some(20)])) as ArrayRef),

@@ -1,87 +1,101 @@
-//! What a table's scans and look-ups share.
+//! A table's rows at one moment, and the indexes over them: what scans and look-ups share.
+//!
+//! The rows are in parts, of which the first one has most of them: a change adds a small part and marks rows as removed, and copies
+//! nothing that is large.
 
-use crate::declared::Declared;
+use crate::memory::{Memory, Statement};
 use crate::packing::{Packing, value_type};
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::compute::{concat_batches, take};
+use crate::runs::{Run, RunLists, TableIndex, external, names_of};
+use core::cmp::Ordering;
+use core::ops::{Bound, Range};
+use datafusion::arrow::array::{
+    Array, ArrayRef, BooleanArray, BooleanBufferBuilder, DynComparator, RecordBatch, RecordBatchOptions, UInt64Array,
+    make_comparator, new_null_array,
+};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::compute::{SortOptions, concat_batches, filter_record_batch, interleave, max, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::{exec_err, plan_datafusion_err, plan_err};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use lanetree::Device;
-use lanetree_arrow::{ArrowIndex, Nulls};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use lanetree_arrow::ArrowIndex;
+use std::sync::Arc;
 
-/// An index over one column of a table, or over several of them.
-#[derive(Debug)]
-pub(crate) struct TableIndex {
-    name: String,
-    /// The numbers of the columns.
-    columns: Vec<usize>,
-    /// How several columns are one key.
-    packing: Option<Packing>,
-    /// Whether rows with equal values are refused.
-    is_unique: bool,
-    index: Arc<ArrowIndex>,
+/// The order of an index: nulls, of which only columns after the first one have any, are last.
+pub(crate) const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
+
+/// Rows that were added together.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) batch: RecordBatch,
+    /// The number of its first row in the table.
+    pub(crate) first: usize,
+    /// Which rows are not removed; all if there is none.
+    pub(crate) live: Option<BooleanBuffer>,
+    _memory: Arc<Memory>,
 }
 
-impl TableIndex {
-    fn build(
-        device: &Device,
-        batch: &RecordBatch,
-        name: &str,
-        columns: &[usize],
-        is_unique: bool,
-    ) -> Result<Arc<Self>> {
-        let build = |keys: &dyn Array| ArrowIndex::build(device, keys, Nulls::Skip).map_err(external);
-        let (packing, index, twice) = if let [column] = *columns {
-            let index = build(batch.column(column))?;
-            let twice = index.len() - index.keys_len();
-            (None, index, twice)
-        } else {
-            let own: Vec<_> = columns.iter().map(|column| batch.column(*column).clone()).collect();
-            let (packing, words) = Packing::of(&own)?;
-            let index = build(&words)?;
-            let twice = if is_unique && !index.is_unique() { repeated(&packing, &own, &index)? } else { 0 };
-            (Some(packing), index, twice)
-        };
-        if is_unique && twice > 0 {
-            let (rows, values) = (index.len(), index.len() - twice);
-            let columns = names_of(batch.schema_ref(), columns);
-            return exec_err!(
-                "index {name} is unique, but {rows} rows would have {values} distinct values of {columns}"
-            );
+impl Part {
+    /// # Errors
+    /// The memory pool's.
+    pub(crate) fn new(batch: RecordBatch, first: usize, statement: &Statement, table: &str) -> Result<Self> {
+        let memory = statement.take(&format!("rows of {table}"), bytes_of(&batch)?)?;
+        Ok(Self { batch, first, live: None, _memory: Arc::new(memory) })
+    }
+
+    /// The same part, counted for a statement.
+    pub(crate) fn counted(&self, statement: &Statement, table: &str) -> Result<Self> {
+        let new = Self::new(self.batch.clone(), self.first, statement, table)?;
+        Ok(Self { live: self.live.clone(), ..new })
+    }
+
+    /// How many rows are not removed.
+    pub(crate) fn rows(&self) -> usize {
+        self.live.as_ref().map_or(self.batch.num_rows(), BooleanBuffer::count_set_bits)
+    }
+
+    /// Some columns of those of some rows that are not removed.
+    pub(crate) fn live_rows(&self, columns: &[usize], rows: Range<usize>) -> Result<RecordBatch> {
+        let batch = self.batch.project(columns)?.slice(rows.start, rows.len());
+        Ok(match &self.live {
+            Some(live) => filter_record_batch(&batch, &BooleanArray::new(live.slice(rows.start, rows.len()), None))?,
+            None => batch,
+        })
+    }
+
+    /// All rows that are not removed.
+    pub(crate) fn all_live_rows(&self) -> Result<RecordBatch> {
+        match self.live {
+            None => Ok(self.batch.clone()),
+            Some(_) => self.live_rows(&(0..self.batch.num_columns()).collect::<Vec<_>>(), 0..self.batch.num_rows()),
         }
-        let (name, columns) = (name.to_owned(), columns.to_vec());
-        Ok(Arc::new(Self { name, columns, packing, is_unique, index: Arc::new(index) }))
     }
 
-    /// The same index over other rows.
-    fn rebuilt(&self, batch: &RecordBatch) -> Result<Arc<Self>> {
-        Self::build(self.index.device(), batch, &self.name, &self.columns, self.is_unique)
+    /// Their numbers in the table.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        let is_live = |row: &usize| self.live.as_ref().is_none_or(|live| live.value(*row));
+        (0..self.batch.num_rows()).filter(is_live).map(|row| (self.first + row) as u64)
     }
-}
 
-/// How many rows have the values of an earlier one; those with a null have nobody's.
-fn repeated(packing: &Packing, columns: &[ArrayRef], index: &ArrowIndex) -> Result<u64> {
-    let first = index.get(&packing.probes(columns)?).map_err(external)?;
-    let is_repeated = |(row, first): (u64, Option<u64>)| first.is_some_and(|first| first != row);
-    Ok((0..).zip(&first).filter(|pair| is_repeated(*pair)).count() as u64)
-}
-
-/// The name of a column, or of several ones in parentheses.
-fn names_of(schema: &SchemaRef, columns: &[usize]) -> String {
-    let names: Vec<_> = columns.iter().map(|column| schema.field(*column).name().as_str()).collect();
-    match names[..] {
-        [name] => name.to_owned(),
-        _ => format!("({})", names.join(", ")),
+    /// The same part without some of its rows.
+    pub(crate) fn without(&self, rows: impl Iterator<Item = usize>) -> Self {
+        let all = self.batch.num_rows();
+        let mut bits = BooleanBufferBuilder::new(all);
+        match &self.live {
+            Some(live) => bits.append_buffer(live),
+            None => bits.append_n(all, true),
+        }
+        rows.for_each(|row| bits.set_bit(row, false));
+        Self { live: Some(bits.finish()), ..self.clone() }
     }
 }
 
 /// A table's rows at one moment, and the indexes over them.
 #[derive(Debug)]
 pub(crate) struct Contents {
-    pub(crate) batch: RecordBatch,
-    pub(crate) indexes: Vec<Arc<TableIndex>>,
+    pub(crate) schema: SchemaRef,
+    /// One at least.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) indexes: Vec<TableIndex>,
     /// By which another process has the same rows.
     pub(crate) name: Option<Arc<str>>,
 }
@@ -99,39 +113,110 @@ impl Contents {
 
     /// The index on a column of this name.
     pub(crate) fn index_named(self: &Arc<Self>, column: &str) -> Option<Indexed> {
-        self.index_on(&[self.batch.schema_ref().index_of(column).ok()?])
+        self.index_on(&[self.schema.index_of(column).ok()?])
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> usize {
+        self.parts.iter().map(Part::rows).sum()
     }
 
     /// The type of a column's values.
     pub(crate) fn value_type(&self, column: usize) -> &DataType {
-        value_type(self.batch.schema_ref().field(column).data_type())
+        value_type(self.schema.field(column).data_type())
     }
 
     /// The names of the indexed columns.
     pub(crate) fn indexed_columns(&self) -> String {
-        let schema = self.batch.schema_ref();
-        let names: Vec<_> = self.indexes.iter().map(|index| names_of(schema, &index.columns)).collect();
+        let names: Vec<_> =
+            self.indexes.iter().map(|index| names_of(&self.schema, &index.definition.columns)).collect();
         names.join(", ")
     }
 
     pub(crate) fn has_index(&self, name: &str) -> bool {
-        self.indexes.iter().any(|index| index.name == name)
+        self.indexes.iter().any(|index| index.definition.name == name)
     }
 
     /// What `SHOW INDEXES` says.
     pub(crate) fn described(&self) -> impl Iterator<Item = Described> {
         self.indexes.iter().map(|index| Described {
-            name: index.name.clone(),
-            columns: names_of(self.batch.schema_ref(), &index.columns),
-            is_unique: index.is_unique,
-            bytes: index.index.bytes() + index.index.host_bytes(),
-            device: index.index.device().to_string(),
+            name: index.definition.name.clone(),
+            columns: names_of(&self.schema, &index.definition.columns),
+            is_unique: index.definition.is_unique,
+            bytes: index.bytes(),
+            device: index.definition.device.to_string(),
         })
     }
 
-    /// Some columns of some rows.
-    pub(crate) fn take(&self, columns: &[usize], rows: &dyn Array) -> Result<Vec<ArrayRef>> {
-        columns.iter().map(|&column| Ok(take(self.batch.column(column), rows, None)?)).collect()
+    /// Whether all rows are one part, and none is removed.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(&self.parts[..], [part] if part.live.is_none())
+    }
+
+    /// The numbers of all rows.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.parts.iter().flat_map(Part::numbers)
+    }
+
+    /// All rows as one batch.
+    pub(crate) fn whole(&self) -> Result<RecordBatch> {
+        whole(&self.schema, &self.parts)
+    }
+
+    /// The part of a row, and its number there.
+    pub(crate) fn place(&self, row: usize) -> (usize, usize) {
+        let part = self.parts.partition_point(|part| part.first <= row) - 1;
+        (part, row - self.parts[part].first)
+    }
+
+    /// Some columns of some rows, by their numbers; nulls of a null.
+    pub(crate) fn take(&self, columns: &[usize], rows: &UInt64Array) -> Result<Vec<ArrayRef>> {
+        let is_beyond = |second: &Part| max(rows).is_some_and(|row| row as usize >= second.first);
+        if !self.parts.get(1).is_some_and(is_beyond) {
+            let own = &self.parts[0].batch;
+            return columns.iter().map(|&column| Ok(take(own.column(column), rows, None)?)).collect();
+        }
+        let of_null = (self.parts.len(), 0);
+        let places: Vec<_> = rows.iter().map(|row| row.map_or(of_null, |row| self.place(row as usize))).collect();
+        let of_column = |&column: &usize| {
+            let mut arrays: Vec<ArrayRef> = self.parts.iter().map(|part| part.batch.column(column).clone()).collect();
+            arrays.push(new_null_array(self.schema.field(column).data_type(), 1));
+            Ok(interleave(&arrays.iter().map(|array| &**array).collect::<Vec<_>>(), &places)?)
+        };
+        columns.iter().map(of_column).collect()
+    }
+
+    /// Rows with all columns.
+    pub(crate) fn taken(&self, rows: &[u64]) -> Result<RecordBatch> {
+        let columns: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let rows = UInt64Array::from(rows.to_vec());
+        batch_of(&self.schema, self.take(&columns, &rows)?, rows.len())
+    }
+
+    /// Which row is after so many that are not removed.
+    pub(crate) fn after(&self, count: usize) -> usize {
+        let mut left = count;
+        for part in &self.parts {
+            let rows = part.rows();
+            if left < rows {
+                let place = match &part.live {
+                    Some(live) => live.set_indices().nth(left).unwrap_or(part.batch.num_rows()),
+                    None => left,
+                };
+                return part.first + place;
+            }
+            left -= rows;
+        }
+        self.parts.last().map_or(0, |last| last.first + last.batch.num_rows())
+    }
+}
+
+/// The rows of some parts as one batch.
+pub(crate) fn whole(schema: &SchemaRef, parts: &[Part]) -> Result<RecordBatch> {
+    let live = parts.iter().map(Part::all_live_rows).collect::<Result<Vec<_>>>()?;
+    match live.as_slice() {
+        [batch] => Ok(batch.clone()),
+        many => Ok(concat_batches(schema, many)?),
     }
 }
 
@@ -157,170 +242,136 @@ impl Indexed {
         &self.contents.indexes[self.at]
     }
 
-    pub(crate) fn index(&self) -> &ArrowIndex {
-        &self.own().index
+    pub(crate) fn name(&self) -> &str {
+        &self.own().definition.name
     }
 
-    pub(crate) fn shared_index(&self) -> Arc<ArrowIndex> {
-        self.own().index.clone()
+    /// The name for a plan, unless it is that of the columns.
+    pub(crate) fn shown_name(&self) -> String {
+        let columns: Vec<_> =
+            self.columns().iter().map(|column| self.contents.schema.field(*column).name().as_str()).collect();
+        let name = self.name();
+        if columns.join("_") == name { String::new() } else { format!(" named {name}") }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.own().definition.device
+    }
+
+    /// The type of its keys.
+    pub(crate) fn key_type(&self) -> &DataType {
+        self.own().runs[0].index.data_type()
+    }
+
+    /// How many rows are in it.
+    pub(crate) fn len(&self) -> u64 {
+        self.own().len()
+    }
+
+    /// The one index that has all rows and no others, if there is one.
+    pub(crate) fn sole(&self) -> Option<&Arc<ArrowIndex>> {
+        match &self.own().runs[..] {
+            [run] if run.dead.is_empty() => Some(&run.index),
+            _ => None,
+        }
+    }
+
+    /// Whether no value has several rows.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.sole().is_some_and(|index| index.is_unique())
     }
 
     /// How many rows a value has, on the average.
     pub(crate) fn copies(&self) -> f64 {
-        self.index().len() as f64 / self.index().keys_len().max(1) as f64
+        let runs = || self.own().runs.iter().map(|run| &run.index);
+        let keys: u64 = runs().map(|index| index.keys_len()).sum();
+        runs().map(|index| index.len()).sum::<u64>() as f64 / keys.max(1) as f64
     }
 
     /// How its columns are one key, if it has several.
     pub(crate) fn packing(&self) -> Option<&Packing> {
-        self.own().packing.as_ref()
+        self.own().packing.as_deref()
     }
 
     /// The numbers of the indexed columns.
     pub(crate) fn columns(&self) -> &[usize] {
-        &self.own().columns
+        &self.own().definition.columns
     }
 
     /// The name of the column, or those of all.
     pub(crate) fn column_names(&self) -> String {
-        names_of(self.contents.batch.schema_ref(), self.columns())
+        names_of(&self.contents.schema, self.columns())
     }
-}
 
-/// A table that changes as a whole: who has taken its contents keeps them.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) schema: SchemaRef,
-    pub(crate) declared: Declared,
-    current: RwLock<Arc<Contents>>,
-    /// Held by the one change that is made at a time. Readers don't wait for it.
-    changes: Mutex<()>,
-}
+    fn runs(&self) -> impl Iterator<Item = (&Part, &Run)> {
+        self.contents.parts.iter().zip(&self.own().runs)
+    }
 
-impl Shared {
-    /// A table without indexes.
-    pub(crate) fn new(schema: SchemaRef, batches: &[RecordBatch], declared: Declared) -> Result<Self> {
-        let batch = match batches {
-            [batch] if batch.schema_ref() == &schema => batch.clone(),
-            _ => concat_batches(&schema, batches)?,
+    /// The rows of each range of keys in each part.
+    pub(crate) fn lists(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<Vec<RunLists>> {
+        self.runs().map(|(part, run)| run.lists(starts, ends, part.first as u64)).collect()
+    }
+
+    /// Compares two rows by their keys, nulls last.
+    fn comparator(&self) -> Result<impl Fn(u64, u64) -> Ordering> {
+        let parts = &self.contents.parts;
+        let mut of_parts: Vec<Vec<DynComparator>> = Vec::new();
+        for (a, b) in parts.iter().flat_map(|a| parts.iter().map(move |b| (&a.batch, &b.batch))) {
+            let of_column = |column: &usize| Ok(make_comparator(a.column(*column), b.column(*column), ASCENDING)?);
+            of_parts.push(self.columns().iter().map(of_column).collect::<Result<_>>()?);
+        }
+        Ok(move |a: u64, b: u64| {
+            let ((of_a, a), (of_b, b)) = (self.contents.place(a as usize), self.contents.place(b as usize));
+            let columns = &of_parts[of_a * self.contents.parts.len() + of_b];
+            columns.iter().map(|compare| compare(a, b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        })
+    }
+
+    /// The rows of disjoint, ascending ranges of keys, in the order of the keys or in the reverse one; at most so many.
+    pub(crate) fn ordered(&self, lists: &[RunLists], most: usize, descending: bool) -> Result<Vec<u64>> {
+        let mut ordered: Vec<Vec<u64>> = lists.iter().map(|of_run| of_run.ordered(most, descending)).collect();
+        ordered.retain(|rows| !rows.is_empty());
+        if ordered.len() < 2 {
+            return Ok(ordered.pop().unwrap_or_default());
+        }
+        let compare = self.comparator()?;
+        // Rows of one key ascend, too.
+        let is_before = |a: u64, b: u64| compare(a, b).then(a.cmp(&b)).is_lt() != descending;
+        // The last parts are the smallest ones.
+        let mut merged = ordered.pop().unwrap_or_default();
+        while let Some(older) = ordered.pop() {
+            let (newer, mut left) = (merged, &older[..]);
+            merged = Vec::with_capacity(newer.len() + older.len());
+            for row in newer {
+                let (before, after) = left.split_at(left.partition_point(|other| is_before(*other, row)));
+                merged.extend_from_slice(before);
+                merged.push(row);
+                left = after;
+            }
+            merged.extend_from_slice(left);
+            merged.truncate(most);
+        }
+        Ok(merged)
+    }
+
+    /// The row whose value is the nearest to each key: not below it if `forward`, and otherwise not above it. Of equal values, the first
+    /// row if `forward`, or the last one.
+    pub(crate) fn neighbors(&self, keys: &ArrayRef, forward: bool) -> Result<UInt64Array> {
+        if let Some(index) = self.sole() {
+            return if forward { index.successor(keys) } else { index.predecessor(keys) }.map_err(external);
+        }
+        let key = Bound::Included(&**keys as &dyn Array);
+        let (starts, ends) = if forward { (key, Bound::Unbounded) } else { (Bound::Unbounded, key) };
+        let (lists, compare) = (self.lists(starts, ends)?, self.comparator()?);
+        let nearest = |key: usize| {
+            let found = lists.iter().filter(|of_run| of_run.lists.is_valid(key)).filter_map(|of_run| {
+                let places = of_run.list(key);
+                of_run.next_to(if forward { places.start } else { places.end }, forward)
+            });
+            let order = |a: &u64, b: &u64| compare(*a, *b).then(a.cmp(b));
+            if forward { found.min_by(order) } else { found.max_by(order) }
         };
-        let contents = Contents { batch, indexes: Vec::new(), name: None };
-        Ok(Self { schema, declared, current: RwLock::new(Arc::new(contents)), changes: Mutex::new(()) })
-    }
-
-    pub(crate) fn contents(&self) -> Arc<Contents> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Puts other contents in the place of the current ones; an error leaves those.
-    fn change(&self, make: impl FnOnce(&Contents) -> Result<Contents>) -> Result<()> {
-        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let contents = Arc::new(make(&self.contents())?);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = contents;
-        Ok(())
-    }
-
-    /// Adds an index. With `if_not_exists`, one of its name is left as it is.
-    pub(crate) fn add_index(
-        &self,
-        device: &Device,
-        name: &str,
-        columns: &[&str],
-        is_unique: bool,
-        if_not_exists: bool,
-    ) -> Result<()> {
-        let number_of = |column: &&str| {
-            self.schema.index_of(column).map_err(|_| {
-                let names: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-                plan_datafusion_err!("no column {column} to index: choose one of {}", names.join(", "))
-            })
-        };
-        let numbers = columns.iter().map(number_of).collect::<Result<Vec<_>>>()?;
-        if numbers.is_empty() {
-            return plan_err!("an index without columns: name one at least");
-        }
-        if let Some(at) = (1..numbers.len()).find(|at| numbers[..*at].contains(&numbers[*at])) {
-            return plan_err!("column {} is twice in the index: name it once", columns[at]);
-        }
-        self.check_types(&numbers)?;
-        if numbers.len() > 1 {
-            let types: Vec<_> = numbers.iter().map(|number| self.schema.field(*number).data_type()).collect();
-            Packing::check(&columns.iter().copied().zip(types).collect::<Vec<_>>())?;
-        }
-        self.change(|Contents { batch, indexes, name: table }| {
-            let mut indexes = indexes.clone();
-            let is_there = indexes.iter().any(|index| index.name == name);
-            if is_there && !if_not_exists {
-                return plan_err!("there is an index {name}: choose another name, or say IF NOT EXISTS");
-            }
-            if !is_there {
-                if let Some(other) = indexes.iter().find(|index| index.columns == numbers) {
-                    let (columns, name) = (names_of(&self.schema, &numbers), &other.name);
-                    return plan_err!("column {columns} has an index, {name}: one is enough");
-                }
-                indexes.push(TableIndex::build(device, batch, name, &numbers, is_unique)?);
-            }
-            Ok(Contents { batch: batch.clone(), indexes, name: table.clone() })
-        })
-    }
-
-    /// # Errors
-    /// A plan error for the first column of floats.
-    fn check_types(&self, columns: &[usize]) -> Result<()> {
-        for field in columns.iter().map(|column| self.schema.field(*column)) {
-            if value_type(field.data_type()).is_floating() {
-                let (name, data_type) = (field.name(), field.data_type());
-                return plan_err!(
-                    "column {name} is {data_type}, and no index has SQL's order of floats, where -0.0 equals 0.0: index a column of \
-                     decimals or integers"
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes an index away.
-    pub(crate) fn drop_index(&self, name: &str) -> Result<()> {
-        self.change(|Contents { batch, indexes, name: table }| {
-            let mut rest = indexes.clone();
-            rest.retain(|index| index.name != name);
-            if rest.len() == indexes.len() {
-                let names: Vec<_> = indexes.iter().map(|index| index.name.as_str()).collect();
-                return plan_err!("no index {name} to drop: choose one of {}", names.join(", "));
-            }
-            Ok(Contents { batch: batch.clone(), indexes: rest, name: table.clone() })
-        })
-    }
-
-    /// Says by which name another process has the same rows.
-    pub(crate) fn set_name(&self, name: &str) {
-        let named = self.change(|Contents { batch, indexes, .. }| {
-            Ok(Contents { batch: batch.clone(), indexes: indexes.clone(), name: Some(name.into()) })
-        });
-        debug_assert!(named.is_ok());
-    }
-
-    /// Puts other rows in the place of the current ones. Indexes on columns that are still the same arrays stay; the others are
-    /// built again.
-    pub(crate) fn change_rows(&self, make: impl FnOnce(&RecordBatch) -> Result<RecordBatch>) -> Result<()> {
-        self.change(|old| {
-            let batch = make(&old.batch)?;
-            let is_same = |column: &usize| Arc::ptr_eq(old.batch.column(*column), batch.column(*column));
-            let index = |index: &Arc<TableIndex>| match index.columns.iter().all(is_same) {
-                true => Ok(index.clone()),
-                false => index.rebuilt(&batch),
-            };
-            let indexes = old.indexes.iter().map(index).collect::<Result<_>>()?;
-            let name = old.name.clone().filter(|_| (0..batch.num_columns()).all(|column| is_same(&column)));
-            Ok(Contents { indexes, batch, name })
-        })
-    }
-
-    /// Adds rows, or puts them in place of all others.
-    pub(crate) fn insert(&self, rows: &[RecordBatch], overwrite: bool) -> Result<()> {
-        self.change_rows(|batch| {
-            let old = if overwrite { None } else { Some(batch) };
-            Ok(concat_batches(&self.schema, old.into_iter().chain(rows))?)
-        })
+        Ok((0..keys.len()).map(nearest).collect())
     }
 }
 
@@ -333,8 +384,4 @@ pub(crate) fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) 
 /// Bytes of a batch's own rows; it may be a part of a larger one.
 pub(crate) fn bytes_of(batch: &RecordBatch) -> Result<usize> {
     batch.columns().iter().map(|column| Ok(column.to_data().get_slice_memory_size()?)).sum()
-}
-
-pub(crate) fn external(error: lanetree_arrow::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }

@@ -1,10 +1,12 @@
 //! `CREATE INDEX`.
 
 use crate::catalog::schema_of;
-use crate::contents::{Shared, bytes_of};
+use crate::contents::bytes_of;
 use crate::declared::Declared;
 use crate::dml::guarded;
+use crate::memory::Statement;
 use crate::replaced::{current, replace, successor};
+use crate::shared::Shared;
 use crate::table::IndexedTable;
 use async_trait::async_trait;
 use core::fmt;
@@ -15,7 +17,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{exec_err, internal_err, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{CreateIndex, DdlStatement, Expr, LogicalPlan, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
@@ -136,14 +138,22 @@ impl CreateIndexExec {
         })
     }
 
-    fn add_to(&self, shared: &Shared) -> Result<()> {
+    fn add_to(&self, shared: &Shared, statement: &Statement) -> Result<()> {
         let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
-        shared.add_index(&self.device, &self.name, &columns, self.is_unique, self.if_not_exists)
+        shared.add_index(&self.device, &self.name, &columns, self.is_unique, self.if_not_exists, Some(statement))
+    }
+
+    async fn add(&self, shared: Arc<Shared>, context: &TaskContext) -> Result<()> {
+        let own = self.clone();
+        Statement::of(context).run(move |statement| own.add_to(&shared, statement)).await
     }
 }
 
 /// All rows of a plan, in the order of its partitions.
-async fn read(rows: &Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Vec<RecordBatch>> {
+async fn read(
+    rows: &Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
     let memory = MemoryConsumer::new("CREATE INDEX: rows of the table").register(context.memory_pool());
     let mut batches = Vec::new();
     for partition in 0..rows.output_partitioning().partition_count() {
@@ -153,7 +163,7 @@ async fn read(rows: &Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Resul
             batches.push(batch);
         }
     }
-    Ok(batches)
+    Ok((batches, memory))
 }
 
 impl DisplayAs for CreateIndexExec {
@@ -202,7 +212,7 @@ impl ExecutionPlan for CreateIndexExec {
 impl CreateIndexExec {
     async fn run(&self, context: Arc<TaskContext>) -> Result<()> {
         match &self.table {
-            Table::Indexed(shared) => self.add_to(shared),
+            Table::Indexed(shared) => self.add(shared.clone(), &context).await,
             Table::Other(other) => self.replace(other, context).await,
         }
     }
@@ -216,12 +226,22 @@ impl CreateIndexExec {
             if !is_there {
                 return exec_err!("table {name} was dropped or replaced since CREATE INDEX was planned: plan it again");
             }
-            let shared = Shared::new(provider.schema(), &read(rows, context).await?, Declared::of(&**provider))?;
-            self.add_to(&shared)?;
+            let (batches, _memory) = read(rows, context.clone()).await?;
+            let (own, schema, declared) = (self.clone(), provider.schema(), Declared::of(&**provider));
+            let title = name.clone();
+            let made = Statement::of(&context).run(move |statement| {
+                let shared = Shared::new(schema, &batches, declared, statement, Some(&title))?;
+                own.add_to(&shared, statement)?;
+                Ok(shared)
+            });
+            let shared = made.await?;
             indexed = replace(provider, IndexedTable::of(shared), |table| register(&**catalog, name, table))?;
         }
         // Another CREATE INDEX has replaced the table since this one was planned.
-        indexed.map_or(Ok(()), |indexed| self.add_to(indexed.shared()))
+        match indexed {
+            Some(indexed) => self.add(indexed.shared().clone(), &context).await,
+            None => Ok(()),
+        }
     }
 }
 

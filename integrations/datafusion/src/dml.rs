@@ -1,6 +1,10 @@
 //! `DELETE` and `UPDATE`.
 
-use crate::contents::{Shared, bytes_of};
+use crate::asked::best;
+use crate::contents::{Contents, bytes_of};
+use crate::filter;
+use crate::memory::Statement;
+use crate::shared::Shared;
 use crate::table::IndexedTable;
 use async_trait::async_trait;
 use core::fmt;
@@ -13,7 +17,6 @@ use datafusion::common::{DFSchema, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
@@ -69,9 +72,11 @@ fn may_change(statement: &DmlStatement) -> Result<bool> {
 }
 
 /// Changes rows of a table that meet a condition: all at once, or none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Change {
     shared: Arc<Shared>,
+    /// What the condition is made of.
+    filters: Vec<Expr>,
     condition: PhysicalExprRef,
     /// The new values of columns, by their numbers; `None` removes the rows.
     assignments: Option<Vec<(usize, PhysicalExprRef)>>,
@@ -79,8 +84,8 @@ pub(crate) struct Change {
 
 impl Change {
     pub(crate) fn delete(shared: &Arc<Shared>, session: &dyn Session, filters: Vec<Expr>) -> Result<Self> {
-        let condition = expression(shared, session, condition(filters))?;
-        Ok(Self { shared: shared.clone(), condition, assignments: None })
+        let condition = expression(shared, session, condition(filters.clone()))?;
+        Ok(Self { shared: shared.clone(), filters, condition, assignments: None })
     }
 
     pub(crate) fn update(
@@ -89,7 +94,7 @@ impl Change {
         assignments: Vec<(String, Expr)>,
         filters: Vec<Expr>,
     ) -> Result<Self> {
-        let condition = expression(shared, session, condition(filters))?;
+        let condition = expression(shared, session, condition(filters.clone()))?;
         let number = |name: &str| {
             let names = || shared.schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>();
             let number = shared.schema.index_of(name);
@@ -97,7 +102,8 @@ impl Change {
         };
         let assignments = assignments.into_iter();
         let assignments = assignments.map(|(name, value)| Ok((number(&name)?, expression(shared, session, value)?)));
-        Ok(Self { shared: shared.clone(), condition, assignments: Some(assignments.collect::<Result<_>>()?) })
+        let assignments = Some(assignments.collect::<Result<_>>()?);
+        Ok(Self { shared: shared.clone(), filters, condition, assignments })
     }
 
     /// A plan that makes the change when it is executed, and returns the number of rows.
@@ -107,8 +113,8 @@ impl Change {
         Arc::new(DataSinkExec::new(input, Arc::new(self), None))
     }
 
-    /// The rows of a batch after the change, and how many are changed.
-    fn apply(&self, batch: &RecordBatch) -> Result<(RecordBatch, u64)> {
+    /// Which rows of a batch meet the condition.
+    fn mask(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let mask = self.condition.evaluate(batch)?.into_array(batch.num_rows())?;
         let Some(mask) = mask.as_boolean_opt() else {
             return plan_err!(
@@ -118,15 +124,67 @@ impl Change {
             );
         };
         // A condition that is null is not met.
-        let mask = if mask.null_count() > 0 { prep_null_mask_filter(mask) } else { mask.clone() };
-        let count = mask.true_count() as u64;
-        let changed = match &self.assignments {
-            _ if count == 0 => batch.clone(),
-            None => filter_record_batch(batch, &not(&mask)?)?,
-            Some(assignments) => updated(batch, &mask, assignments)?,
-        };
-        Ok((changed, count))
+        Ok(if mask.null_count() > 0 { prep_null_mask_filter(mask) } else { mask.clone() })
     }
+
+    /// The numbers of the rows that meet the condition, ascending; found by an index, if one answers a part of the condition.
+    fn chosen(&self, contents: &Arc<Contents>) -> Result<Vec<u64>> {
+        let asked = best(contents, &self.filters.iter().collect::<Vec<_>>())?;
+        if let Some((asked, count)) = asked.filter(|(_, count)| Shared::is_small(contents, *count)) {
+            let found = filter::rows(&asked.indexed, &asked.wanted, count, false)?;
+            let mut found = found.numbers().to_vec();
+            found.sort_unstable();
+            let mask = self.mask(&contents.taken(&found)?)?;
+            return Ok(mask.values().set_indices().map(|at| found[at]).collect());
+        }
+        let mut chosen = Vec::new();
+        for part in &contents.parts {
+            // The condition may be an error for rows that are removed.
+            let mask = self.mask(&part.all_live_rows()?)?;
+            match part.live {
+                None => chosen.extend(mask.values().set_indices().map(|row| (part.first + row) as u64)),
+                Some(_) => {
+                    let numbers = part.numbers().zip(mask.values());
+                    chosen.extend(numbers.filter_map(|(row, is_chosen)| is_chosen.then_some(row)));
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The contents after the change, if any row is changed, and how many are.
+    fn apply(&self, old: &Arc<Contents>, statement: &Statement) -> Result<(Option<Contents>, u64)> {
+        let chosen = self.chosen(old)?;
+        let count = chosen.len() as u64;
+        if chosen.is_empty() {
+            return Ok((None, 0));
+        }
+        if Shared::is_small(old, chosen.len()) {
+            let new_rows = |assignments| assigned(&old.taken(&chosen)?, assignments);
+            let added = self.assignments.as_deref().map(new_rows).transpose()?;
+            return Ok((Some(self.shared.changed(old, &chosen, added, statement)?), count));
+        }
+        let bytes = old.parts.iter().map(|part| bytes_of(&part.batch)).sum::<Result<usize>>()?;
+        let _memory = statement.take("rows after a change", bytes)?;
+        let (all, mut next) = (old.whole()?, chosen.iter().peekable());
+        // (A condition may be another one each time.)
+        let mask: Vec<bool> = old.numbers().map(|row| next.next_if_eq(&&row).is_some()).collect();
+        let mask = BooleanArray::from(mask);
+        let changed = match &self.assignments {
+            None => filter_record_batch(&all, &not(&mask)?)?,
+            Some(assignments) => updated(&all, &mask, assignments)?,
+        };
+        Ok((Some(self.shared.replaced(old, changed, statement)?), count))
+    }
+}
+
+/// Rows with new values.
+fn assigned(rows: &RecordBatch, assignments: &[(usize, PhysicalExprRef)]) -> Result<RecordBatch> {
+    let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+    for (number, value) in assignments {
+        columns[*number] = value.evaluate(rows)?.into_array(rows.num_rows())?;
+    }
+    Ok(RecordBatch::try_new(rows.schema(), columns)?)
 }
 
 /// What filters ask together.
@@ -144,10 +202,9 @@ fn updated(batch: &RecordBatch, mask: &BooleanArray, assignments: &[(usize, Phys
     let mut next = 0..chosen.num_rows();
     let place = |row: usize| mask.value(row).then(|| next.next()).flatten().map_or((0, row), |new| (1, new));
     let places: Vec<_> = (0..batch.num_rows()).map(place).collect();
-    let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
-    for (number, value) in assignments {
-        let values = value.evaluate(&chosen)?.into_array(chosen.num_rows())?;
-        columns[*number] = interleave(&[batch.column(*number), &values], &places)?;
+    let (mut columns, chosen): (Vec<ArrayRef>, _) = (batch.columns().to_vec(), assigned(&chosen, assignments)?);
+    for (number, _) in assignments {
+        columns[*number] = interleave(&[batch.column(*number), chosen.column(*number)], &places)?;
     }
     Ok(RecordBatch::try_new(batch.schema(), columns)?)
 }
@@ -174,14 +231,16 @@ impl DataSink for Change {
     }
 
     async fn write_all(&self, _: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
-        let memory = MemoryConsumer::new("IndexedTable: rows after a change").register(context.memory_pool());
-        let mut count = 0;
-        self.shared.change_rows(|batch| {
-            memory.try_grow(bytes_of(batch)?)?;
-            let changed;
-            (changed, count) = self.apply(batch)?;
+        let own = self.clone();
+        let change = move |statement: &Statement| {
+            let mut changed = 0;
+            own.shared.change(statement, |old| {
+                let new;
+                (new, changed) = own.apply(old, statement)?;
+                Ok(new)
+            })?;
             Ok(changed)
-        })?;
-        Ok(count)
+        };
+        Statement::of(context).run(change).await
     }
 }

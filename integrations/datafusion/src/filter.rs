@@ -1,13 +1,14 @@
 //! From SQL's conditions on indexed columns to ranges of their values.
 
-use crate::contents::{Indexed, external};
+use crate::contents::Indexed;
+use crate::runs::{RunLists, external};
 use core::cmp::Ordering;
 use core::ops::{Bound, RangeBounds};
 use datafusion::arrow::array::{Array, ArrayRef, UInt64Array, cast::AsArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{ScalarValue, internal_err};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{BinaryExpr, Expr, Like, Operator};
 
 /// What one filter asks of a column. Values are of the column's type and not null.
@@ -50,6 +51,7 @@ impl Condition {
                 let values: Option<Vec<_>> = list.list.iter().map(value).collect();
                 Some(Self::Values(values?.into_iter().filter(|value| !value.is_null()).collect()))
             }
+            Expr::IsNotNull(expr) if is_column(expr) => Some(Self::Range(Bound::Unbounded, Bound::Unbounded)),
             Expr::Between(between) if is_column(&between.expr) && !between.negated => {
                 let (low, high) = (value(&between.low)?, value(&between.high)?);
                 match low.is_null() || high.is_null() {
@@ -196,17 +198,68 @@ fn bounds(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<Option<(Bound<A
 /// How many rows filters on an index's first columns leave.
 pub(crate) fn count(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<usize> {
     let Some((starts, ends)) = bounds(indexed, filters)? else { return Ok(0) };
-    let counts = indexed.index().count_range(given(&starts), given(&ends)).map_err(external)?;
-    Ok(sum(&counts).unwrap_or(0) as usize)
+    if let Some(index) = indexed.sole() {
+        let counts = index.count_range(given(&starts), given(&ends)).map_err(external)?;
+        return Ok(sum(&counts).unwrap_or(0) as usize);
+    }
+    let lists = indexed.lists(given(&starts), given(&ends))?;
+    let of_run = |run: &RunLists| (0..run.lists.len()).map(|range| run.count(&run.list(range))).sum::<usize>();
+    Ok(lists.iter().map(of_run).sum())
 }
 
-/// Their numbers, in the order of their values.
-pub(crate) fn rows(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<UInt64Array> {
-    let Some((starts, ends)) = bounds(indexed, filters)? else { return Ok(UInt64Array::from(Vec::<u64>::new())) };
-    let rows = indexed.index().range(given(&starts), given(&ends)).map_err(external)?;
+/// Rows in the order of their values.
+pub(crate) struct OrderedRows {
+    rows: UInt64Array,
+    /// Whether they are to be read from the last one to the first one.
+    is_backwards: bool,
+}
+
+impl OrderedRows {
+    /// So many from one on, as they are read.
+    pub(crate) fn slice(&self, first: usize, count: usize) -> UInt64Array {
+        match self.is_backwards {
+            true => {
+                let rows = self.rows.slice(self.rows.len() - first - count, count);
+                UInt64Array::from_iter_values(rows.values().iter().rev().copied())
+            }
+            false => self.rows.slice(first, count),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Their numbers; in any order.
+    pub(crate) fn numbers(&self) -> &[u64] {
+        self.rows.values()
+    }
+}
+
+/// The first and the last row that an index has, or that a filter on its first column leaves.
+pub(crate) fn ends(indexed: &Indexed, filter: &ColumnFilter) -> Result<Option<UInt64Array>> {
+    let end = |descending| {
+        let rows = rows(indexed, core::slice::from_ref(filter), 1, descending)?;
+        Ok::<_, DataFusionError>((rows.len() > 0).then(|| rows.slice(0, 1).value(0)))
+    };
+    Ok(end(false)?.zip(end(true)?).map(|(first, last)| UInt64Array::from(vec![first, last])))
+}
+
+/// The rows that filters on an index's first columns leave, in the order of their values or in the reverse one; the first `most` at least.
+pub(crate) fn rows(indexed: &Indexed, filters: &[ColumnFilter], most: usize, descending: bool) -> Result<OrderedRows> {
+    let bounds = bounds(indexed, filters)?;
+    let Some((starts, ends)) = bounds else {
+        return Ok(OrderedRows { rows: UInt64Array::from(Vec::<u64>::new()), is_backwards: false });
+    };
+    let Some(index) = indexed.sole() else {
+        let rows = indexed.ordered(&indexed.lists(given(&starts), given(&ends))?, most, descending)?;
+        return Ok(OrderedRows { rows: rows.into(), is_backwards: false });
+    };
+    let rows = index.range(given(&starts), given(&ends)).map_err(external)?;
     // Lists of neighbours: together they are a part of their values.
     let (first, last) = (rows.offsets()[0] as usize, rows.offsets()[rows.len()] as usize);
-    Ok(rows.values().as_primitive::<UInt64Type>().slice(first, last - first))
+    let rows = rows.values().as_primitive::<UInt64Type>().slice(first, last - first);
+    Ok(OrderedRows { rows, is_backwards: descending })
 }
 
 fn one(bound: &Bound<ScalarValue>) -> Result<Bound<ArrayRef>> {

@@ -1,12 +1,11 @@
 //! What was found for a batch of probes and is not returned yet.
 
 use crate::contents::{Indexed, batch_of};
+use crate::runs::RunLists;
 use crate::shape::Source;
-use datafusion::arrow::array::{
-    Array, ArrayBuilder, ArrayRef, AsArray, BooleanArray, LargeListViewArray, RecordBatch, UInt64Array, UInt64Builder,
-};
+use datafusion::arrow::array::{Array, ArrayBuilder, ArrayRef, BooleanArray, RecordBatch, UInt64Array, UInt64Builder};
 use datafusion::arrow::compute::{filter, take};
-use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use lanetree_arrow::Join;
@@ -37,7 +36,9 @@ impl Answers {
                 (own_rows, *rows) = split(rows, end);
                 Self::Pairs { first: first as u64, probes: own, rows: own_rows }
             }
-            Self::Lists(Lists { lists, join, .. }) => Self::Lists(Lists::new(lists.slice(first, count), *join)),
+            Self::Lists(Lists { runs, join, .. }) => {
+                Self::Lists(Lists::new(runs.iter().map(|run| run.slice(first, count)).collect(), *join))
+            }
             Self::Mask(mask) => Self::Mask(mask.as_ref().map(|mask| mask.slice(first, count))),
         }
     }
@@ -45,10 +46,20 @@ impl Answers {
 
 /// The rows of each probe where the index has them: few probes may have very many, so pairs are made as they are returned.
 pub(crate) struct Lists {
-    lists: LargeListViewArray,
+    runs: Vec<RunLists>,
     join: Join,
-    /// The probe and the number of its row that are next.
-    next: (usize, usize),
+    next: Next,
+}
+
+/// Where the next pair is.
+#[derive(Clone, Copy, Default)]
+struct Next {
+    probe: usize,
+    run: usize,
+    /// How many of the probe's places in the run were passed.
+    passed: usize,
+    /// Whether the probe has a row.
+    is_found: bool,
 }
 
 /// How pairs become rows of the join.
@@ -80,14 +91,17 @@ impl Found {
     }
 
     fn joined(&self, probes: &UInt64Array, rows: &UInt64Array, output: &Output) -> Result<RecordBatch> {
-        let (batch, table) = (&self.probes, &output.indexed.contents.batch);
+        let batch = &self.probes;
         // As with distinct values that are all there.
         let is_whole =
             probes.len() == batch.num_rows() && probes.values().iter().zip(0..).all(|(probe, at)| *probe == at);
+        let of_table = |source: &Source| if let Source::Table(at) = *source { Some(at) } else { None };
+        let of_table: Vec<usize> = output.sources.iter().filter_map(of_table).collect();
+        let mut of_table = output.indexed.contents.take(&of_table, rows)?.into_iter();
         let column = |source: &Source| match *source {
             Source::Probe(at) if is_whole => Ok(batch.column(at).clone()),
             Source::Probe(at) => Ok(take(batch.column(at), probes, None)?),
-            Source::Table(at) => Ok(take(table.column(at), rows, None)?),
+            Source::Table(_) => of_table.next().map_or_else(|| internal_err!("a column is missing"), Ok),
         };
         let columns = output.sources.iter().map(column).collect::<Result<_>>()?;
         batch_of(&output.schema, columns, probes.len())
@@ -111,27 +125,45 @@ impl Found {
 }
 
 impl Lists {
-    pub(crate) fn new(lists: LargeListViewArray, join: Join) -> Self {
-        Self { lists, join, next: (0, 0) }
+    pub(crate) fn new(runs: Vec<RunLists>, join: Join) -> Self {
+        Self { runs, join, next: Next::default() }
+    }
+
+    /// Which probes have a row.
+    pub(crate) fn mask(&self) -> BooleanArray {
+        let has_row = |probe: usize| self.runs.iter().any(|run| run.count(&run.list(probe)) > 0);
+        (0..self.probes()).map(has_row).collect::<Vec<_>>().into()
+    }
+
+    fn probes(&self) -> usize {
+        self.runs.first().map_or(0, |run| run.lists.len())
     }
 
     /// The next pairs of probes and rows, at most so many. With [`Join::Left`], a probe without rows has a null.
     fn next(&mut self, most: usize) -> (UInt64Array, UInt64Array) {
-        let all: &UInt64Array = self.lists.values().as_primitive::<UInt64Type>();
         let (mut probes, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
-        let (mut probe, mut row) = self.next;
-        while probe < self.lists.len() && rows.len() < most {
-            let (offset, size) = (self.lists.value_offset(probe) as usize, self.lists.value_size(probe) as usize);
-            let count = (size - row).min(most - rows.len());
-            probes.append_value_n(probe as u64, count);
-            rows.append_slice(&all.values()[offset + row..offset + row + count]);
-            if size == 0 && self.join == Join::Left {
-                probes.append_value(probe as u64);
-                rows.append_null();
+        let (mut next, count) = (self.next, self.probes());
+        while next.probe < count && rows.len() < most {
+            let Some(run) = self.runs.get(next.run) else {
+                if !next.is_found && self.join == Join::Left {
+                    probes.append_value(next.probe as u64);
+                    rows.append_null();
+                }
+                next = Next { probe: next.probe + 1, ..Next::default() };
+                continue;
+            };
+            let places = run.list(next.probe);
+            let live = run.live(places.start + next.passed..places.end);
+            if live.is_empty() {
+                (next.run, next.passed) = (next.run + 1, 0);
+                continue;
             }
-            (probe, row) = if row + count == size { (probe + 1, 0) } else { (probe, row + count) };
+            let own = live.start..live.end.min(live.start + (most - rows.len()));
+            probes.append_value_n(next.probe as u64, own.len());
+            (next.passed, next.is_found) = (own.end - places.start, true);
+            run.append(own, &mut rows);
         }
-        self.next = (probe, row);
+        self.next = next;
         (probes.finish(), rows.finish())
     }
 }
@@ -144,14 +176,16 @@ fn split(array: &UInt64Array, count: usize) -> (UInt64Array, UInt64Array) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Statement;
+    use crate::runs::{Definition, TableIndex};
     use core::ops::Bound;
     use datafusion::arrow::array::Int64Array;
     use lanetree::Device;
-    use lanetree_arrow::{ArrowIndex, Nulls};
+    use std::sync::Arc;
 
     /// All pairs, at most so many at a time.
-    fn pairs(lists: &LargeListViewArray, join: Join, most: usize) -> Vec<(u64, Option<u64>)> {
-        let (mut lists, mut found) = (Lists::new(lists.clone(), join), Vec::new());
+    fn pairs(runs: &[RunLists], join: Join, most: usize) -> Vec<(u64, Option<u64>)> {
+        let (mut lists, mut found) = (Lists::new(runs.to_vec(), join), Vec::new());
         loop {
             let (probes, rows) = lists.next(most);
             assert!(probes.len() == rows.len() && rows.len() <= most);
@@ -164,16 +198,34 @@ mod tests {
 
     #[test]
     fn pairs_of_lists_are_those_of_the_index_however_many_are_made_at_a_time() {
-        let column = Int64Array::from(vec![5, 7, 5, 5, 9, 7]);
-        let index = ArrowIndex::build(&Device::host(), &column, Nulls::Skip).unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![5, 7, 5, 5, 9, 7]));
+        let batch = RecordBatch::try_from_iter([("k", column)]).unwrap();
+        let (name, columns, device) = ("k".to_owned(), vec![0], Device::host());
+        let definition = Arc::new(Definition { name, columns, is_unique: false, device });
+        let index = TableIndex::build(definition, &batch, &Statement::default(), "t").unwrap();
+        let run = &index.runs[0];
         let probes = Int64Array::from(vec![Some(5), Some(1), None, Some(7), Some(5), Some(10)]);
-        let lists = index.range_views(Bound::Included(&probes), Bound::Included(&probes)).unwrap();
+        let of_run = |run: &crate::runs::Run, first| {
+            run.lists(Bound::Included(&probes), Bound::Included(&probes), first).unwrap()
+        };
         for join in [Join::Inner, Join::Left] {
-            let (of_probes, rows) = index.join(&probes, join).unwrap();
+            let (of_probes, rows) = run.index.join(&probes, join).unwrap();
             let expected: Vec<_> = of_probes.values().iter().copied().zip(&rows).collect();
+            // The rows of 5, of which the second one is removed, and the row of 9, which no probe asks for.
+            let less = run.without(&Int64Array::from(vec![5, 9]), [2, 4].into_iter()).unwrap();
+            let without: Vec<_> = expected.iter().copied().filter(|(_, row)| *row != Some(2)).collect();
             for most in 1..10 {
-                assert_eq!(pairs(&lists, join, most), expected, "{join:?} {most}");
+                assert_eq!(pairs(&[of_run(run, 0)], join, most), expected, "{join:?} {most}");
+                assert_eq!(pairs(&[of_run(&less, 0)], join, most), without, "{join:?} {most}");
             }
+            // Each probe's rows of the first part, and then those of the second one.
+            let both = pairs(&[of_run(&less, 0), of_run(run, 6)], Join::Inner, 4);
+            let of_five: Vec<_> = both.iter().filter(|(probe, _)| *probe == 0).map(|(_, row)| row.unwrap()).collect();
+            assert_eq!(of_five, [0, 3, 6, 8, 9]);
+            assert_eq!(
+                Lists::new(vec![of_run(&less, 0)], join).mask().iter().flatten().filter(|found| *found).count(),
+                3
+            );
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Joins that SQL has no words for yet, as table functions.
 
 use crate::catalog::schema_of;
-use crate::contents::Shared;
 use crate::lookup::IndexLookupExec;
 use crate::replaced::current;
 use crate::shape::{On, Shape};
+use crate::shared::Shared;
 use crate::table::IndexedTable;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -105,7 +105,7 @@ impl<'a> Arguments<'a, '_> {
                 "table {name} has indexes on {columns}, not on {column}: CREATE INDEX ON {name} ({column})"
             );
         };
-        let index_type = indexed.index().data_type();
+        let index_type = indexed.key_type();
         for column in on.columns() {
             let own = probes.schema().field_with_name(column)?.data_type().clone();
             if own != *index_type {

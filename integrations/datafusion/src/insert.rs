@@ -1,4 +1,6 @@
-use crate::contents::{Shared, bytes_of};
+use crate::contents::bytes_of;
+use crate::memory::Statement;
+use crate::shared::Shared;
 use async_trait::async_trait;
 use core::fmt;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -39,7 +41,8 @@ impl DataSink for Insert {
             batches.push(batch);
         }
         if count > 0 || self.overwrite {
-            self.shared.insert(&batches, self.overwrite)?;
+            let (shared, overwrite) = (self.shared.clone(), self.overwrite);
+            Statement::of(context).run(move |statement| shared.insert(&batches, overwrite, statement)).await?;
         }
         Ok(count)
     }

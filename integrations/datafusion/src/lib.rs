@@ -2,7 +2,7 @@
 //!
 //! An [`IndexedTable`] is a table in memory with an [`ArrowIndex`](lanetree_arrow::ArrowIndex) on each of some columns, or on
 //! several columns together ([`IndexedTable::add_index_on`]). Conditions
-//! on those go through an index (`=`, `IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `LIKE 'prefix%'`, and their conjunctions). [`with_index_lookups`] adds
+//! on those go through an index (`=`, `IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `LIKE 'prefix%'`, `IS NOT NULL`, and their conjunctions). [`with_index_lookups`] adds
 //! to a session: joins that look up keys of the other side, and build no hash table, where that costs less; `CREATE INDEX`; and
 //! as-of, range and band joins.
 //!
@@ -38,6 +38,8 @@
 //! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing. If a condition leaves most of
 //! the table, which the index counts exactly, the whole table is read instead, unless its order or its first rows are wanted.
 //!
+//! `min`, `max` and `count` of an indexed column, of all rows or of those that one range of it leaves, read no row: the index knows them.
+//!
 //! `ORDER BY` of an index's columns, ascending or all descending, with or without `LIMIT`: of the rows that the index finds, or of all if
 //! no column has nulls.
 //!
@@ -55,7 +57,7 @@
 //! # Changes
 //! An index changes nothing about its table except the time that queries take: column defaults, constraints, `INSERT`, `DELETE` and
 //! `UPDATE` are those of the table without it. `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change all rows of a statement or
-//! none, and keep the indexes: see [`IndexedTable`]. Conditions of `DELETE` and `UPDATE` are on columns of the table alone. One with a
+//! none, and keep the indexes; what a statement of few rows takes depends on these rows, and not on the table's: see [`IndexedTable`]. Conditions of `DELETE` and `UPDATE` are on columns of the table alone. One with a
 //! subquery is an error, also of a `MemTable`: DataFusion alone (55.2) would change all rows.
 //!
 //! `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or puts an
@@ -101,6 +103,7 @@
 //! # }
 //! ```
 
+mod asked;
 mod catalog;
 mod contents;
 mod costs;
@@ -113,12 +116,15 @@ mod found;
 mod functions;
 mod insert;
 mod lookup;
+mod memory;
 mod packing;
 mod parts;
 mod replaced;
 mod rule;
+mod runs;
 mod scan;
 mod shape;
+mod shared;
 mod statement;
 mod table;
 

@@ -1,10 +1,11 @@
-use crate::contents::{Indexed, bytes_of, external};
+use crate::contents::{Indexed, bytes_of};
 use crate::costs::{BATCH, Comparison};
 use crate::found::{Answers, Found, Lists, Output};
+use crate::runs::external;
 use crate::shape::{Kind, On, Shape};
 use core::fmt;
 use core::ops::Bound;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListViewArray, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::{concat, filter, is_not_null, not, prep_null_mask_filter};
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::common::stats::Precision;
@@ -27,7 +28,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 use lanetree::DeviceKind;
-use lanetree_arrow::{ArrowIndex, Join};
+use lanetree_arrow::Join;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ impl IndexLookupExec {
         output: Vec<usize>,
         comparison: Option<Comparison>,
     ) -> Result<Self> {
-        let table = project_schema(indexed.contents.batch.schema_ref(), Some(&shape.columns))?;
+        let table = project_schema(&indexed.contents.schema, Some(&shape.columns))?;
         let (given, table) = (probes.equivalence_properties().clone(), EquivalenceProperties::new(table));
         let is_left = shape.probe_side == JoinSide::Left;
         let (left, right) = if is_left { (given, table) } else { (table, given) };
@@ -99,7 +100,7 @@ impl IndexLookupExec {
 
     /// How many rows the table has.
     pub(crate) fn table_rows(&self) -> usize {
-        self.indexed.contents.batch.num_rows()
+        self.indexed.contents.rows()
     }
 
     /// The same join of other probes, or with other columns of the join's own schema.
@@ -129,7 +130,8 @@ impl DisplayAs for IndexLookupExec {
             On::AsOf { key, forward: true } => write!(f, "first_from={key}")?,
             On::Between { low, high } => write!(f, "between={low} AND {high}")?,
         }
-        write!(f, ", index={}, device={}", self.indexed.column_names(), self.indexed.index().device())?;
+        let (columns, name) = (self.indexed.column_names(), self.indexed.shown_name());
+        write!(f, ", index={columns}{name}, device={}", self.indexed.device())?;
         if let Some(comparison) = &self.comparison {
             write!(f, ", {comparison}")?;
         }
@@ -180,7 +182,7 @@ impl ExecutionPlan for IndexLookupExec {
         let probe_columns = self.probes.schema().fields().len();
         let sources = self.output.iter().map(|at| self.shape.source(*at, probe_columns)).collect();
         let labelled = || {
-            let device = self.indexed.index().device().to_string();
+            let device = self.indexed.device().to_string();
             MetricBuilder::new(&self.metrics).with_new_label("device", device)
         };
         let output = Output {
@@ -217,7 +219,7 @@ impl ExecutionPlan for IndexLookupExec {
         let mut statistics = Statistics::new_unknown(&self.schema());
         let probes = inputs.first().map_or(Precision::Absent, |input| input.num_rows);
         let has_one = match self.shape.condition {
-            On::Equal { .. } | On::AllEqual { .. } => self.indexed.index().is_unique(),
+            On::Equal { .. } | On::AllEqual { .. } => self.indexed.is_unique(),
             On::AsOf { .. } => true,
             On::Between { .. } => false,
         };
@@ -307,12 +309,13 @@ impl Lookup {
         let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
         self.probe_rows.add(count);
         self.probe_batches.add(1);
-        // An answer has up to two words for each probe, however many rows it has.
-        self.memory.try_grow(count * 2 * size_of::<u64>())?;
+        // An answer has up to two words for each probe and each part of the rows, however many rows it has.
+        let parts = self.indexed().contents.parts.len();
+        self.memory.try_grow(count * 2 * size_of::<u64>() * parts)?;
         let mut answers = match self.kind {
             Kind::Filter { present } => Answers::Mask(Some(self.mask(&batches, present)?)),
-            Kind::Pairs(join) => match self.lists(&batches)? {
-                Some(lists) => Answers::Lists(Lists::new(lists, join)),
+            Kind::Pairs(join) => match self.lists(&batches, join)? {
+                Some(lists) => Answers::Lists(lists),
                 None => self.single(&batches, join)?,
             },
         };
@@ -328,43 +331,54 @@ impl Lookup {
     /// Which probes are in the table, or are not.
     fn mask(&self, batches: &[RecordBatch], present: bool) -> Result<BooleanArray> {
         let keys = self.equal_to(batches)?;
-        let mut mask = self.timed(|| self.index().contains(&keys))?;
-        self.crossed(&[&keys, &mask])?;
-        if mask.null_count() > 0 {
+        let mask = if let Some(index) = self.indexed().sole() {
+            let mask = self.timed(|| index.contains(&keys).map_err(external))?;
+            self.crossed(&[&keys, &mask])?;
             // A null is not in the table.
-            mask = prep_null_mask_filter(&mask);
-        }
+            if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask }
+        } else {
+            self.lists_of(&keys, &keys, Join::Inner)?.mask()
+        };
         if present { Ok(mask) } else { Ok(not(&mask)?) }
     }
 
     /// All rows of each probe, if a probe may have several.
-    fn lists(&self, batches: &[RecordBatch]) -> Result<Option<LargeListViewArray>> {
+    fn lists(&self, batches: &[RecordBatch], join: Join) -> Result<Option<Lists>> {
         let (low, high) = match &self.condition {
             On::Between { low, high } => (keys_of(low, batches)?, keys_of(high, batches)?),
-            On::Equal { .. } | On::AllEqual { .. } if !self.index().is_unique() => {
+            On::Equal { .. } | On::AllEqual { .. } if !self.indexed().is_unique() => {
                 let keys = self.equal_to(batches)?;
                 (keys.clone(), keys)
             }
             _ => return Ok(None),
         };
-        let (start, end) = (Bound::Included(&*low), Bound::Included(&*high));
-        let lists = self.timed(|| self.index().range_views(start, end))?;
+        self.lists_of(&low, &high, join).map(Some)
+    }
+
+    fn lists_of(&self, low: &ArrayRef, high: &ArrayRef, join: Join) -> Result<Lists> {
+        let (start, end) = (Bound::Included(&**low as &dyn Array), Bound::Included(&**high as &dyn Array));
+        let lists = self.timed(|| self.indexed().lists(start, end))?;
         // Both ends of each list come back; the rows are in main memory.
-        self.crossed(&[&low, &high])?;
-        self.bus_bytes.add(if self.is_beyond_a_bus() { 2 * size_of::<u64>() * low.len() } else { 0 });
-        Ok(Some(lists))
+        for _ in &lists {
+            self.crossed(&[low, high])?;
+            self.bus_bytes.add(if self.is_beyond_a_bus() { 2 * size_of::<u64>() * low.len() } else { 0 });
+        }
+        Ok(Lists::new(lists, join))
     }
 
     /// The row that each probe matches; none matches several.
     fn single(&self, batches: &[RecordBatch], join: Join) -> Result<Answers> {
         let On::AsOf { key, forward } = &self.condition else {
             let keys = self.equal_to(batches)?;
-            let (probes, rows) = self.timed(|| self.index().join(&keys, join))?;
+            let Some(index) = self.indexed().sole() else {
+                return internal_err!("an index of several parts has lists");
+            };
+            let (probes, rows) = self.timed(|| index.join(&keys, join).map_err(external))?;
             self.crossed(&[&keys, &probes, &rows])?;
             return Ok(Answers::Pairs { first: 0, probes, rows });
         };
-        let (keys, index) = (keys_of(key, batches)?, self.index());
-        let rows = self.timed(|| if *forward { index.successor(&keys) } else { index.predecessor(&keys) })?;
+        let keys = keys_of(key, batches)?;
+        let rows = self.timed(|| self.indexed().neighbors(&keys, *forward))?;
         self.crossed(&[&keys, &rows])?;
         let probes = UInt64Array::from_iter_values(0..rows.len() as u64);
         if join == Join::Left || rows.null_count() == 0 {
@@ -375,8 +389,8 @@ impl Lookup {
         Ok(Answers::Pairs { first: 0, probes: hit(&probes)?, rows: hit(&rows)? })
     }
 
-    fn index(&self) -> &ArrowIndex {
-        self.output.indexed.index()
+    fn indexed(&self) -> &Indexed {
+        &self.output.indexed
     }
 
     /// The keys of the index that the probes are to be equal to.
@@ -392,7 +406,7 @@ impl Lookup {
     }
 
     fn is_beyond_a_bus(&self) -> bool {
-        self.index().device().kind() != DeviceKind::Host
+        self.indexed().device().kind() != DeviceKind::Host
     }
 
     /// Counts what went to the device or came back.
@@ -405,9 +419,9 @@ impl Lookup {
         Ok(())
     }
 
-    fn timed<T>(&self, look_up: impl FnOnce() -> lanetree_arrow::Result<T>) -> Result<T> {
+    fn timed<T>(&self, look_up: impl FnOnce() -> Result<T>) -> Result<T> {
         let _timer = self.lookup_time.timer();
-        look_up().map_err(external)
+        look_up()
     }
 }
 

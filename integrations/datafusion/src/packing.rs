@@ -60,6 +60,15 @@ fn bits_of(data_type: &DataType) -> Option<u32> {
     })
 }
 
+/// The smallest and the largest number of a type of so many bits.
+fn limits(data_type: &DataType, bits: u32) -> (i128, i128) {
+    match data_type.is_unsigned_integer() {
+        true => (0, (1 << bits) - 1),
+        // Decimals have fewer.
+        false => (i128::MIN >> (BITS - bits), i128::MAX >> (BITS - bits)),
+    }
+}
+
 /// Calls a function with the number of each row; a null's is any.
 fn each(values: &dyn Array, f: &mut dyn FnMut(usize, i128)) -> Result<()> {
     fn of<T: ArrowNativeType + Into<i128>>(data: &ArrayData, f: &mut dyn FnMut(usize, i128)) {
@@ -133,12 +142,13 @@ impl Packing {
         }
     }
 
-    /// The packing of a table's columns, and their words; null for a row that is in no index.
+    /// The packing of a table's columns. Fields have the bits of the word that no value needs, so that rows with other values may
+    /// come.
     ///
     /// # Errors
     /// An execution error if the values and nulls of all columns together need more than 128 bits, which can be for columns of which
     /// each uses all of its bits.
-    pub(crate) fn of(columns: &[ArrayRef]) -> Result<(Self, ArrayRef)> {
+    pub(crate) fn of(columns: &[ArrayRef]) -> Result<Self> {
         let mut fields = Vec::with_capacity(columns.len());
         for (at, column) in columns.iter().enumerate() {
             let data_type = value_type(column.data_type()).clone();
@@ -158,16 +168,38 @@ impl Packing {
             };
             fields.push(Field { data_type, ends, null_code, bits: BITS - largest.leading_zeros() });
         }
-        let bits = fields.iter().map(|field| field.bits).sum();
+        let bits: u32 = fields.iter().map(|field| field.bits).sum();
         if bits > BITS {
             return exec_err!(
                 "the values and nulls of the {} columns of the index need {bits} bits, and a row has {BITS}: drop the index, or make one on fewer columns",
                 fields.len()
             );
         }
-        let packing = Self { fields, bits };
-        let words = packing.words(columns, true)?;
-        Ok((packing, words))
+        let word = if bits <= u64::BITS { u64::BITS } else { BITS };
+        let more = (word - bits) / fields.len() as u32;
+        fields.iter_mut().enumerate().for_each(|(at, field)| field.widen(more, at > 0));
+        let bits = fields.iter().map(|field: &Field| field.bits).sum();
+        Ok(Self { fields, bits })
+    }
+
+    /// Whether each row has a word, or a null in its first column.
+    pub(crate) fn fits(&self, columns: &[ArrayRef]) -> Result<bool> {
+        let mut fits = true;
+        for (at, (field, column)) in self.fields.iter().zip(columns).enumerate() {
+            let values = values_of(column, &field.data_type)?;
+            let nulls = values.nulls();
+            let has_null_code = at == 0 || BITS - field.null_code.leading_zeros() <= field.bits;
+            each(&values, &mut |row, number| {
+                let is_null = nulls.is_some_and(|nulls| nulls.is_null(row));
+                fits &= if is_null { has_null_code } else { field.code(number).is_some() };
+            })?;
+        }
+        Ok(fits)
+    }
+
+    /// The words of a table's rows; null for one that is in no index.
+    pub(crate) fn keys(&self, columns: &[ArrayRef]) -> Result<ArrayRef> {
+        self.words(columns, true)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -241,6 +273,25 @@ impl Packing {
 }
 
 impl Field {
+    /// Gives a field more bits, for values below and above its own.
+    fn widen(&mut self, more: u32, has_nulls: bool) {
+        let (Some((min, max)), Some(of_type)) = (self.ends, bits_of(&self.data_type)) else { return };
+        // Of wider fields, sums would have no room.
+        let bits = (self.bits + more).min(of_type + 1).min(BITS - 2);
+        if more == 0 || bits <= self.bits {
+            return;
+        }
+        let last = (1_i128 << bits) - 1 - i128::from(has_nulls);
+        let (least, greatest) = limits(&self.data_type, of_type);
+        let below = (last - (max - min)) / 2;
+        let low = min.saturating_sub(below).max(least);
+        let high = low.saturating_add(last).min(greatest).max(max);
+        self.ends = Some((low, high));
+        self.null_code = (high - low) as u128 + 1;
+        let largest = self.null_code - u128::from(!has_nulls);
+        self.bits = BITS - largest.leading_zeros();
+    }
+
     /// `None` if no row has this value.
     fn code(&self, number: i128) -> Option<u128> {
         let (min, max) = self.ends?;

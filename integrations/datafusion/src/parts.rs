@@ -104,7 +104,7 @@ impl IndexLookupExec {
     pub fn of_parts(table: &IndexedTable, probes: Arc<dyn ExecutionPlan>, parts: LookupParts) -> Result<Self> {
         let LookupParts { index, join_type, probe_side, schema, condition, columns, output } = parts;
         let contents = table.shared().contents();
-        check(&columns, contents.batch.num_columns(), "the table")?;
+        check(&columns, contents.schema.fields().len(), "the table")?;
         check(&output, schema.fields().len(), "the join")?;
         let indexed = index_on(&contents, &index)?;
         if index.len() != condition.keys() {
@@ -150,10 +150,10 @@ impl IndexedScanExec {
     pub fn of_parts(table: &IndexedTable, parts: ScanParts) -> Result<Self> {
         let ScanParts { columns, filter, limit, partitions } = parts;
         let contents = table.shared().contents();
-        check(&columns, contents.batch.num_columns(), "the table")?;
+        check(&columns, contents.schema.fields().len(), "the table")?;
         let most = limit.unwrap_or(usize::MAX);
         let Some(ScanFilter { index, columns: filters, texts, order }) = filter else {
-            let count = most.min(contents.batch.num_rows());
+            let count = most.min(contents.rows());
             return Self::new(contents, Some(&columns), Rows::All, (count, limit), partitions.max(1));
         };
         let indexed = index_on(&contents, &index)?;

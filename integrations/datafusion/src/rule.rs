@@ -230,7 +230,7 @@ impl<'a> Candidate<'a> {
         }
         let output = self.projection.clone().unwrap_or_else(|| (0..shape.schema.fields().len()).collect());
         let rows = StatisticsContext::new().compute(&**probes, &StatisticsArgs::new())?.num_rows;
-        let table = scan.contents().batch.num_rows();
+        let table = scan.contents().rows();
         let comparison = match shape.condition {
             On::Between { .. } => costs.compare_ranges(rows, table),
             // A filter returns each probe once, however many rows it has.

@@ -1,19 +1,21 @@
-use crate::contents::{Contents, Indexed, batch_of};
+use crate::contents::{ASCENDING, Contents, Indexed, batch_of};
 use crate::costs::{Comparison, Costs};
-use crate::filter::{self, ColumnFilter};
+use crate::filter::{self, ColumnFilter, OrderedRows};
 use core::fmt;
-use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, internal_err, project_schema};
+use datafusion::common::{ScalarValue, Statistics, internal_err, project_schema};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
@@ -57,9 +59,6 @@ pub(crate) struct Wanted {
     pub(crate) order: SortOptions,
 }
 
-/// The order of an index.
-pub(crate) const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
-
 impl Wanted {
     /// Whether all rows that are found have one value of the index's column `at`.
     fn is_constant(&self, at: usize) -> bool {
@@ -68,7 +67,7 @@ impl Wanted {
 
     /// Whether the rows are in the wanted order of the index's column `at`, given equal values of those before it.
     fn has_order_of(&self, at: usize) -> bool {
-        let schema = self.indexed.contents.batch.schema_ref();
+        let schema = &self.indexed.contents.schema;
         // The index has no nulls of its first column, and none meets a condition.
         let has_nulls = at > 0 && at >= self.filters.len() && schema.field(self.indexed.columns()[at]).is_nullable();
         !has_nulls || self.order.nulls_first == self.order.descending
@@ -84,7 +83,7 @@ impl IndexedScanExec {
         partitions: usize,
         batch_size: usize,
     ) -> Result<Self> {
-        let count = limit.unwrap_or(usize::MAX).min(contents.batch.num_rows());
+        let count = limit.unwrap_or(usize::MAX).min(contents.rows());
         let partitions = partitions.min(count.div_ceil(batch_size.max(1))).max(1);
         Self::new(contents, projection, Rows::All, (count, limit), partitions)
     }
@@ -113,7 +112,7 @@ impl IndexedScanExec {
 
     /// The plan that reads the whole table for the rows, if that costs less.
     pub(crate) fn full(&self, costs: &Costs) -> Option<&Arc<dyn ExecutionPlan>> {
-        let is_dear = costs.prefers_full_scan(self.count, self.contents.batch.num_rows());
+        let is_dear = costs.prefers_full_scan(self.count, self.contents.rows());
         self.full.as_ref().filter(|_| is_dear && !self.is_limited)
     }
 
@@ -124,8 +123,8 @@ impl IndexedScanExec {
         (count, limit): (usize, Option<usize>),
         partitions: usize,
     ) -> Result<Self> {
-        let schema = project_schema(contents.batch.schema_ref(), projection)?;
-        let columns = projection.cloned().unwrap_or_else(|| (0..contents.batch.num_columns()).collect());
+        let schema = project_schema(&contents.schema, projection)?;
+        let columns = projection.cloned().unwrap_or_else(|| (0..contents.schema.fields().len()).collect());
         let mut equivalences = EquivalenceProperties::new(schema);
         if let Rows::Wanted(wanted) = &rows {
             let mut ordering = Vec::new();
@@ -133,7 +132,7 @@ impl IndexedScanExec {
                 let is_one = wanted.is_constant(number);
                 let at = columns.iter().position(|own| own == column);
                 let expr = at.map(|at| -> Arc<dyn PhysicalExpr> {
-                    Arc::new(Column::new(contents.batch.schema_ref().field(*column).name(), at))
+                    Arc::new(Column::new(contents.schema.field(*column).name(), at))
                 });
                 match expr {
                     // Rows are in the order of the columns after it.
@@ -179,7 +178,7 @@ impl IndexedScanExec {
             return Ok(None);
         }
         let all = |indexed: Indexed| {
-            let has_all = indexed.index().len() == self.contents.batch.num_rows() as u64;
+            let has_all = indexed.len() == self.contents.rows() as u64;
             has_all.then(|| Wanted {
                 indexed,
                 filters: [ColumnFilter::default()].into(),
@@ -200,6 +199,31 @@ impl IndexedScanExec {
             }
         }
         Ok(None)
+    }
+
+    /// Adds what indexes know of their first columns: the smallest and the largest value, and how many nulls there are.
+    fn add_ends(&self, statistics: &mut Statistics) -> Result<()> {
+        let all = ColumnFilter::default();
+        let known = match &self.rows {
+            Rows::All => self.contents.all().map(|indexed| (indexed, &all)).collect(),
+            Rows::Wanted(wanted) => match &wanted.filters[..] {
+                [filter] if filter.values.is_none() => vec![(wanted.indexed.clone(), filter)],
+                _ => Vec::new(),
+            },
+        };
+        for (indexed, filter) in known {
+            let column = indexed.columns()[0];
+            let is_plain = !matches!(self.contents.schema.field(column).data_type(), DataType::Dictionary(..));
+            let Some(at) = self.columns.iter().position(|own| *own == column).filter(|_| is_plain) else { continue };
+            let Some(ends) = filter::ends(&indexed, filter)? else { continue };
+            let values = &self.contents.take(&[column], &ends)?[0];
+            let nulls = if matches!(self.rows, Rows::All) { self.count - indexed.len() as usize } else { 0 };
+            let of_column = &mut statistics.column_statistics[at];
+            of_column.null_count = Precision::Exact(nulls);
+            of_column.min_value = Precision::Exact(ScalarValue::try_from_array(values, 0)?);
+            of_column.max_value = Precision::Exact(ScalarValue::try_from_array(values, 1)?);
+        }
+        Ok(())
     }
 
     pub(crate) fn contents(&self) -> &Arc<Contents> {
@@ -224,13 +248,14 @@ impl DisplayAs for IndexedScanExec {
                 write!(f, "IndexedScanExec: indexes=[{}], rows={}", self.contents.indexed_columns(), self.count)?
             }
             Rows::Wanted(Wanted { indexed, texts, order, .. }) => {
-                let (column, device) = (indexed.column_names(), indexed.index().device());
+                let (column, device) = (indexed.column_names(), indexed.device());
+                let name = indexed.shown_name();
                 let order = if order.descending { ", descending" } else { "" };
-                write!(f, "IndexedScanExec: index={column}{order}, rows={}", self.count)?;
+                write!(f, "IndexedScanExec: index={column}{name}{order}, rows={}", self.count)?;
                 write!(f, ", filters=[{}], device={device}", texts.join(", "))?
             }
         }
-        let schema = self.contents.batch.schema_ref();
+        let schema = &self.contents.schema;
         let names: Vec<_> = self.columns.iter().map(|column| schema.field(*column).name().as_str()).collect();
         write!(f, ", projection=[{}]", names.join(", "))?;
         match &self.not_looked_up {
@@ -269,8 +294,17 @@ impl ExecutionPlan for IndexedScanExec {
         if partition >= partitions {
             return internal_err!("partition {partition} of {partitions}");
         }
-        let bound = |partition: usize| (self.count as u128 * partition as u128 / partitions as u128) as usize;
+        let bound = |partition: usize| {
+            let count = (self.count as u128 * partition as u128 / partitions as u128) as usize;
+            if matches!(self.rows, Rows::All) { self.contents.after(count) } else { count }
+        };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let counter = |name| match &self.rows {
+            Rows::All => Count::new(),
+            Rows::Wanted(_) => MetricBuilder::new(&self.metrics).counter(name, partition),
+        };
+        counter("rows_estimated").add(self.count);
+        let rows_found = counter("rows_found");
         let reader = Reader {
             scan: self.clone(),
             schema: self.schema(),
@@ -279,6 +313,7 @@ impl ExecutionPlan for IndexedScanExec {
             end: bound(partition + 1),
             batch_size: context.session_config().batch_size().max(1),
             metrics,
+            rows_found,
         };
         let batches = stream::try_unfold(reader, async |mut reader| Ok(reader.read()?.map(|batch| (batch, reader))));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
@@ -312,6 +347,9 @@ impl ExecutionPlan for IndexedScanExec {
             Some(_) if self.properties.partitioning.partition_count() > 1 => Precision::Absent,
             _ => Precision::Exact(self.count),
         };
+        if statistics.num_rows != Precision::Absent && !self.is_limited {
+            self.add_ends(&mut statistics)?;
+        }
         Ok(Arc::new(statistics))
     }
 }
@@ -321,42 +359,49 @@ struct Reader {
     scan: IndexedScanExec,
     schema: SchemaRef,
     /// The rows that the index has found, from the first read on.
-    found: Option<UInt64Array>,
+    found: Option<OrderedRows>,
+    /// Of the found rows, or of all rows, removed ones among them.
     next: usize,
     end: usize,
     batch_size: usize,
     metrics: BaselineMetrics,
+    rows_found: Count,
 }
 
 impl Reader {
     fn read(&mut self) -> Result<Option<RecordBatch>> {
-        let rows = (self.end - self.next).min(self.batch_size);
-        if rows == 0 {
-            return Ok(None);
-        }
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
-        let IndexedScanExec { contents, columns, .. } = &self.scan;
-        let batch = match &self.scan.rows {
-            Rows::All => contents.batch.slice(self.next, rows).project(columns)?,
-            Rows::Wanted(wanted) => {
-                let found = match &mut self.found {
-                    Some(found) => found,
-                    none => none.insert(filter::rows(&wanted.indexed, &wanted.filters)?),
-                };
-                // (They were counted when the plan was made, and do not change.)
-                let own = match wanted.order.descending {
-                    true => reversed(&found.slice(found.len() - self.next - rows, rows)),
-                    false => found.slice(self.next, rows),
-                };
-                batch_of(&self.schema, contents.take(columns, &own)?, rows)?
+        let IndexedScanExec { contents, columns, count, .. } = &self.scan;
+        while self.next < self.end {
+            let mut rows = (self.end - self.next).min(self.batch_size);
+            let batch = match &self.scan.rows {
+                Rows::All => {
+                    let (part, first) = contents.place(self.next);
+                    let part = &contents.parts[part];
+                    rows = rows.min(part.batch.num_rows() - first);
+                    part.live_rows(columns, first..first + rows)?
+                }
+                Rows::Wanted(wanted) => {
+                    let found = match &mut self.found {
+                        Some(found) => found,
+                        none => {
+                            let descending = wanted.order.descending;
+                            let found = filter::rows(&wanted.indexed, &wanted.filters, *count, descending)?;
+                            self.rows_found.add(found.len());
+                            none.insert(found)
+                        }
+                    };
+                    // (They were counted when the plan was made, and do not change.)
+                    let own = found.slice(self.next, rows);
+                    batch_of(&self.schema, contents.take(columns, &own)?, rows)?
+                }
+            };
+            self.next += rows;
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch.record_output(&self.metrics)));
             }
-        };
-        self.next += rows;
-        Ok(Some(batch.record_output(&self.metrics)))
+        }
+        Ok(None)
     }
-}
-
-fn reversed(rows: &UInt64Array) -> UInt64Array {
-    UInt64Array::from_iter_values(rows.values().iter().rev().copied())
 }

@@ -1,9 +1,11 @@
-use crate::contents::{Contents, Indexed, Shared};
+use crate::asked::{asked, best};
+use crate::contents::ASCENDING;
 use crate::declared::Declared;
 use crate::dml::Change;
-use crate::filter::{ColumnFilter, Condition, count};
 use crate::insert::Insert;
-use crate::scan::{ASCENDING, IndexedScanExec, Wanted};
+use crate::memory::Statement;
+use crate::scan::{IndexedScanExec, Wanted};
+use crate::shared::Shared;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -13,6 +15,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Constraints, DFSchema, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -24,9 +27,17 @@ use std::sync::Arc;
 
 /// A table in memory with indexes on some of its columns.
 ///
-/// `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change it: all rows of a statement at once, or none. The indexes are built
-/// again over all rows, so change many at a time; an `UPDATE` leaves those on other columns as they are. A query sees the table as it was
-/// when the query was planned.
+/// `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change it: all rows of a statement at once, or none. A query sees the table as
+/// it was when the query was planned.
+///
+/// A statement that changes fewer than one row in 16 adds its new rows as a part with small indexes of its own, and marks the old ones as
+/// removed; queries read all parts. A part that is not 16 times as large as those after it together is made one with them. A statement
+/// that changes more rows builds the indexes again over all rows; an `UPDATE` leaves those on other columns as they are. Rows that are
+/// updated may come after all others. All that is built is built on threads beside the runtime's workers. A statement that is cancelled
+/// before its end leaves the table as before.
+///
+/// Rows and indexes that statements make are counted in their session's memory pool, from before they are made until the last query that
+/// reads them has ended; what [`IndexedTable::new`] makes, after [`IndexedTable::in_memory_pool`].
 ///
 /// In a session without [`with_index_lookups`](crate::with_index_lookups), DataFusion (55.2) hands the table no condition that is never
 /// true, or that has a subquery: `DELETE FROM t WHERE false` removes all rows then, as of DataFusion's own tables.
@@ -43,9 +54,18 @@ impl IndexedTable {
     /// A plan error if there is no such column, and for a column of floats; [`lanetree_arrow::Error`] as an external error: for a type
     /// without keys, and if the device or main memory has no room; an Arrow error for batches of other schemas.
     pub fn new(device: &Device, schema: SchemaRef, batches: &[RecordBatch], column: &str) -> Result<Self> {
-        let shared = Shared::new(schema, batches, Declared::default())?;
-        shared.add_index(device, column, &[column], false, false)?;
+        let shared = Shared::new(schema, batches, Declared::default(), &Statement::default(), None)?;
+        shared.add_index(device, column, &[column], false, false, None)?;
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Counts the rows and the indexes that there are in a pool while they exist, and all that is added without a session.
+    ///
+    /// # Errors
+    /// The pool's, if it has no room; it names the index. The table is as before then.
+    pub fn in_memory_pool(self, pool: &Arc<dyn MemoryPool>) -> Result<Self> {
+        self.shared.count_in(pool)?;
+        Ok(self)
     }
 
     /// Adds an index on another column, named as the column is. Returns when it is complete.
@@ -53,7 +73,7 @@ impl IndexedTable {
     /// # Errors
     /// As [`IndexedTable::new`]; a plan error if the column has an index.
     pub fn add_index(&self, device: &Device, column: &str) -> Result<()> {
-        self.shared.add_index(device, column, &[column], false, false)
+        self.shared.add_index(device, column, &[column], false, false, None)
     }
 
     /// Adds one index on several columns together, named as the columns are with `_` between them. Its order is that of the first
@@ -66,7 +86,7 @@ impl IndexedTable {
     /// As [`IndexedTable::new`]; a plan error for columns of other types, or of more bits, and if there is an index on the same columns in
     /// the same order; an execution error if values of 128 bits and nulls have no room together.
     pub fn add_index_on(&self, device: &Device, columns: &[&str]) -> Result<()> {
-        self.shared.add_index(device, &columns.join("_"), columns, false, false)
+        self.shared.add_index(device, &columns.join("_"), columns, false, false, None)
     }
 
     /// Takes the index of a name away, which is its column's unless `CREATE INDEX` gave it another. The rows stay, and so does the
@@ -78,21 +98,27 @@ impl IndexedTable {
         self.shared.drop_index(name)
     }
 
-    /// The index on a column: from its values to numbers of rows. It is that of the current [`IndexedTable::rows`], until rows
-    /// are inserted.
-    pub fn index(&self, column: &str) -> Option<Arc<ArrowIndex>> {
-        self.shared.contents().index_named(column).map(|indexed| indexed.shared_index())
+    /// The index on a column, if it has one: from its values to numbers of rows. It is that of the current [`IndexedTable::rows`], until
+    /// the table is changed. After small changes this builds the indexes again, over all rows.
+    ///
+    /// # Errors
+    /// If there is no room for that.
+    pub fn index(&self, column: &str) -> Result<Option<Arc<ArrowIndex>>> {
+        if self.shared.contents().index_named(column).is_none() {
+            return Ok(None);
+        }
+        Ok(self.shared.compacted()?.index_named(column).and_then(|indexed| indexed.sole().cloned()))
     }
 
     /// The table with a name by which another process has the same rows and indexes, so that plans over it can be sent there:
-    /// [`LookupParts`](crate::LookupParts) and [`ScanParts`](crate::ScanParts). `INSERT` takes the name away.
+    /// [`LookupParts`](crate::LookupParts) and [`ScanParts`](crate::ScanParts). A change of rows takes the name away.
     #[must_use]
     pub fn with_name(self, name: &str) -> Self {
         self.shared.set_name(name);
         self
     }
 
-    /// The name that was given, unless rows were inserted since.
+    /// The name that was given, unless rows were changed since.
     pub fn name(&self) -> Option<Arc<str>> {
         self.shared.contents().name.clone()
     }
@@ -100,16 +126,29 @@ impl IndexedTable {
     /// The names of the columns that have an index of their own.
     pub fn indexed_columns(&self) -> Vec<String> {
         let contents = self.shared.contents();
-        let schema = contents.batch.schema();
+        let schema = &contents.schema;
         (0..schema.fields().len())
             .filter(|column| contents.index_on(&[*column]).is_some())
             .map(|column| schema.field(column).name().clone())
             .collect()
     }
 
-    /// All rows.
-    pub fn rows(&self) -> RecordBatch {
-        self.shared.contents().batch.clone()
+    /// All rows. After small changes this copies them, and builds the indexes again.
+    ///
+    /// # Errors
+    /// If there is no room for that.
+    pub fn rows(&self) -> Result<RecordBatch> {
+        self.shared.compacted()?.whole()
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.shared.contents().rows()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -119,60 +158,6 @@ impl IndexedTable {
     pub(crate) fn of(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
     }
-}
-
-/// More ranges of an index than these are not asked at once: the lists of further columns are tried on the rows that are found.
-const MOST_RANGES: usize = 1 << 16;
-
-/// What an index is asked.
-struct Asked {
-    indexed: Indexed,
-    /// On its first columns.
-    wanted: Vec<ColumnFilter>,
-    /// The numbers of the filters that it answers.
-    own: Vec<usize>,
-}
-
-/// What filters together ask of each index that answers any of them: as many of its first columns as have conditions, up to the first
-/// one that is not restricted to a list of values.
-fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
-    let conditions: Vec<_> = filters.iter().map(|filter| condition(contents, filter)).collect();
-    let ask = |indexed: Indexed| {
-        let (mut wanted, mut own, mut ranges) = (Vec::new(), Vec::new(), 1_usize);
-        for column in indexed.columns() {
-            let mut of_column = ColumnFilter::default();
-            let before = own.len();
-            for (number, condition) in conditions.iter().enumerate() {
-                if let Some((of, condition)) = condition
-                    && of == column
-                {
-                    of_column.restrict(condition.clone());
-                    own.push(number);
-                }
-            }
-            let count = of_column.values.as_ref().map_or(1, |_| of_column.distinct().len());
-            ranges = ranges.saturating_mul(count);
-            if own.len() == before || !wanted.is_empty() && ranges > MOST_RANGES {
-                own.truncate(before);
-                break;
-            }
-            let has_list = of_column.values.is_some();
-            wanted.push(of_column);
-            if !has_list {
-                break;
-            }
-        }
-        (!own.is_empty()).then_some(Asked { indexed, wanted, own })
-    };
-    contents.all().filter_map(ask).collect()
-}
-
-/// What a filter asks of one column of the table, if that is all it asks.
-fn condition(contents: &Contents, filter: &Expr) -> Option<(usize, Condition)> {
-    let columns = filter.column_refs();
-    let (Some(column), 1) = (columns.iter().next(), columns.len()) else { return None };
-    let number = contents.batch.schema_ref().index_of(&column.name).ok()?;
-    Some((number, Condition::of(filter, &column.name, contents.value_type(number))?))
 }
 
 /// A filter on the table's own schema, whose columns have no qualifiers.
@@ -253,16 +238,8 @@ impl TableProvider for IndexedTable {
             let (partitions, batch_size) = (state.config().target_partitions(), state.config().batch_size());
             return Ok(Arc::new(IndexedScanExec::of_all(contents, projection, limit, partitions, batch_size)?));
         }
-        // The index that finds the fewest rows; of those the one that answers the most filters. The others are tried on its rows.
-        let mut best = None;
-        for asked in asked(&contents, &filters.iter().collect::<Vec<_>>()) {
-            let count = count(&asked.indexed, &asked.wanted)?;
-            let cost = (count, usize::MAX - asked.own.len());
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, asked));
-            }
-        }
-        let Some(((count, _), asked)) = best else {
+        // The other filters are tried on the rows that the index finds.
+        let Some((asked, count)) = best(&contents, &filters.iter().collect::<Vec<_>>())? else {
             // An index was dropped since it was to answer the filters.
             return self.filtered(state, filters.to_vec(), projection, |wide| {
                 Ok(Arc::new(IndexedScanExec::of_all(contents.clone(), wide, None, 1, state.config().batch_size())?))
@@ -297,7 +274,7 @@ impl TableProvider for IndexedTable {
 
     fn statistics(&self) -> Option<Statistics> {
         let mut statistics = Statistics::new_unknown(&self.shared.schema);
-        statistics.num_rows = Precision::Exact(self.shared.contents().batch.num_rows());
+        statistics.num_rows = Precision::Exact(self.len());
         Some(statistics)
     }
 

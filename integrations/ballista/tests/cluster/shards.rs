@@ -205,7 +205,7 @@ async fn what_is_damaged_or_missing_is_refused_by_name() {
     write_table(folder.path(), "r", &schema, &[batch.slice(0, 90)], &["k"]).unwrap();
     let identity = open(folder.path()).open("r").unwrap().identity();
     let Table::Whole(table) = tables.replica(&identity).unwrap() else { panic!("it is a replica") };
-    assert_eq!((table.rows().num_rows(), tables.open("r").unwrap().identity()), (90, identity));
+    assert_eq!((table.len(), tables.open("r").unwrap().identity()), (90, identity));
     for name in ["", "..", "a/b", "none"] {
         assert!(tables.open(name).unwrap_err().to_string().contains(name), "{name}");
     }

@@ -46,7 +46,7 @@ async fn plans_made_again_of_their_parts_have_the_same_rows() {
         for name in ["i", "j"] {
             let own = table_of(session, name).await.with_name(name);
             assert_eq!(own.indexed_columns(), ["k"]);
-            let rows = own.rows();
+            let rows = own.rows().unwrap();
             let replica = IndexedTable::new(&Device::host(), rows.schema(), &[rows], "k").unwrap();
             replicas.insert(name.to_owned(), replica);
         }
