@@ -32,7 +32,8 @@ pub(super) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected:
         (!wants_keys || out.keys.try_reserve_exact(pairs.saturating_sub(keys)).is_ok())
             && out.values.try_reserve_exact(pairs.saturating_sub(values)).is_ok()
     };
-    if !(more(generous) <= free / 2 && try_reserve(generous)) && !try_reserve(needed) {
+    let is_granted = more(generous) <= free / 2 && try_reserve(generous) || try_reserve(needed);
+    if !is_granted {
         return Err(no_room());
     }
     prefer_huge_pages(out.keys.spare_capacity_mut());
