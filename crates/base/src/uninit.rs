@@ -194,7 +194,7 @@ impl<'a, T> Uninit<'a, T> {
         Written { len, memory: self.memory }
     }
 
-    /// The same with several threads, if there are many elements.
+    /// Writes each element, by its number, with several threads if there are many.
     pub fn fill_in_parallel(self, element: impl Fn(usize) -> T + Sync) -> Written<'a>
     where
         T: Send,
@@ -219,8 +219,13 @@ impl<'a, T> Uninit<'a, T> {
         T: Copy,
     {
         // SAFETY: of the same size and alignment, and nothing is written to the elements.
-        copy_past_caches(unsafe { &*(core::ptr::from_ref(from) as *const [MaybeUninit<T>]) }, self.elements);
-        fence();
+        let elements = unsafe { &*(core::ptr::from_ref(from) as *const [MaybeUninit<T>]) };
+        if size_of_val(from) < PAST_CACHES {
+            self.elements.copy_from_slice(elements);
+        } else {
+            copy_past_caches(elements, self.elements);
+            fence();
+        }
         Written { len: from.len(), memory: self.memory }
     }
 }
