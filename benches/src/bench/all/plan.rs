@@ -57,8 +57,8 @@ const LIST: &[Line] = &[
     line(Harmonia, "harmonia-hbtree", &[piece("--figure harmonia-hbtree", 30)]),
     line(Harmonia, "harmonia-memory", &[piece("--figure harmonia-memory", 10)]),
     line(Harmonia, "harmonia-psa", &[piece("--figure harmonia-psa", 40)]),
-    line(Harmonia, "harmonia-psa-bits", &[piece("--figure harmonia-psa-bits --queries 25", 60)]),
-    line(Harmonia, "harmonia-psa-widths", &[piece("--figure harmonia-psa-widths --sizes 26 --queries 25", 80)]),
+    line(Harmonia, "harmonia-psa-bits", &[piece("--figure harmonia-psa-bits --queries 25", 50)]),
+    line(Harmonia, "harmonia-psa-widths", &[piece("--figure harmonia-psa-widths --sizes 26 --queries 25", 70)]),
     line(Harmonia, "harmonia-skew", &[piece("--figure harmonia-skew", 55)]),
     line(Harmonia, "harmonia-ntg", &[piece("--figure harmonia-ntg --sizes 26 --queries 25", 60)]),
     line(Harmonia, "harmonia-ranges", &[piece("--figure harmonia-ranges", 15)]),
@@ -67,7 +67,7 @@ const LIST: &[Line] = &[
     line(Harmonia, "harmonia-updates", &[piece("--figure harmonia-updates", 10)]),
     line(Harmonia, "mirrored", &[piece("--figure mirrored", 55)]),
     line(Cuart, "cuart-cpu", &[piece("--figure cuart-cpu --sizes 24", 50)]),
-    line(Cuart, "cuart-cpu-sizes", &[piece("--figure cuart-cpu --sizes 16,18,20,22,24", 80)]),
+    line(Cuart, "cuart-cpu-sizes", &[piece("--figure cuart-cpu --sizes 16,18,20,22,24", 70)]),
     line(Cuart, "cuart-batches", &[piece("--figure cuart-batches", 15)]),
     line(Cuart, "cuart-grt", &[piece("--figure cuart-grt", 30)]),
     line(Cuart, "cuart-grt-sizes", &[piece("--figure cuart-grt-sizes", 40)]),
@@ -85,7 +85,7 @@ const LIST: &[Line] = &[
     line(Cuart, "cuart-ranges", &[piece("--figure cuart-ranges", 50)]),
     line(Cuart, "cuart-builds", &[piece("--figure cuart-builds", 20)]),
     line(Cuart, "cuart-lanes", &[piece("--figure cuart-lanes", 15)]),
-    line(Hbtree, "hbtree-pages", &[piece("--figure hbtree-pages --sizes 18,20,22,24,26,28", 60)]).full(&[
+    line(Hbtree, "hbtree-pages", &[piece("--figure hbtree-pages --sizes 18,20,22,24,26,28", 50)]).full(&[
         piece("--figure hbtree-pages --sizes 23,24,25,26,27,28", 300),
         piece("--figure hbtree-pages --sizes 29,30", 300),
     ]),
@@ -106,14 +106,14 @@ const LIST: &[Line] = &[
         piece("--figure hbtree-paper --sizes 27,28 --queries 25", 440),
         piece("--figure hbtree-paper --sizes 29,30 --queries 25", 440),
     ]),
-    line(Hbtree, "hbtree-costs", &[piece("--figure hbtree-costs --sizes 26 --queries 25", 85)]),
+    line(Hbtree, "hbtree-costs", &[piece("--figure hbtree-costs --sizes 26 --queries 25", 80)]),
     line(Hbtree, "hbtree-distributions", &[piece("--figure hbtree-distributions --sizes 26", 20)])
         .full(&[piece("--figure hbtree-distributions --sizes 23,26,28,30", 300)]),
     line(Hbtree, "hbtree-updates", &[piece("--figure hbtree-updates --sizes 26", 195)])
         .full(&[piece("--figure hbtree-updates --sizes 24,26", 440), piece("--figure hbtree-updates --sizes 28", 440)]),
     line(Hbtree, "hbtree-build", &[piece("--figure hbtree-build --sizes 23,26,28", 35)])
         .full(&[piece("--figure hbtree-build --sizes 23,24,25,26,27,28,29,30", 440)]),
-    line(Hbtree, "hbtree-sizes", &[piece("--figure hbtree-sizes --sizes 23,26,28,30 --queries 25", 80)]).full(&[
+    line(Hbtree, "hbtree-sizes", &[piece("--figure hbtree-sizes --sizes 23,26,28,30 --queries 25", 70)]).full(&[
         piece("--figure hbtree-sizes --sizes 23,24,25,26,27,28 --queries 25", 440),
         piece("--figure hbtree-sizes --sizes 29,30 --queries 25", 440),
     ]),
@@ -141,6 +141,7 @@ const LIST: &[Line] = &[
     line(Lanetree, "aggregates", &[piece("--figure aggregates", 15)]),
     line(Lanetree, "asof-pinned", &[piece("--figure asof-pinned --sizes 22 --queries 22", 10)]),
     line(Lanetree, "sharded", &[piece("--figure sharded", 110)]),
+    line(Lanetree, "host", &[piece("--figure host --sizes 26", 60)]),
 ];
 
 /// The first word of a piece that is no run of the bench: the rivals' programs that stand after it.
