@@ -166,7 +166,7 @@ class FrameIndex(Held):
     Rows come back as frames of the library of the table, with all of its columns; of pandas with their labels. Keys that are asked for
     are cast as queries of :class:`Index` are: exactly, or there is an error. Floats are compared in 64 bits, and both zeros are one key.
 
-    A change makes the index anew, whatever its size, and comes into force as a whole: a thread that asks meanwhile has the table as it
+    A change rebuilds the index, whatever its size, and takes effect as a whole: a thread that asks meanwhile has the table as it
     was. Many small changes are better made as few large ones.
 
     Examples

@@ -145,6 +145,20 @@ impl Session {
         })
     }
 
+    /// Times, in the same way, what makes something. The last of it is returned; each one before is dropped outside of the time.
+    pub(crate) fn time_making<T>(&self, mut make: impl FnMut() -> Result<T>) -> Result<(Timing, T)> {
+        let mut made = None;
+        let timing = self.time_on_cpu(
+            &mut made,
+            |made| *made = None,
+            |made| {
+                *made = Some(make()?);
+                Ok(())
+            },
+        )?;
+        Ok((timing, made.expect("made at least once")))
+    }
+
     fn repeat(&self, run: impl FnMut() -> Result<f64>) -> Result<Timing> {
         self.repeat_self_timed(run).map(Timing::of)
     }

@@ -1,9 +1,16 @@
 //! The results of a join whose probes match any number of rows.
 
 use crate::join_bounds::number_on_host;
-use crate::room::{check_rows, collected, with_room, zeroed};
+use crate::parallel::*;
+use crate::room::{check_rows, collected, make_room_expecting, with_room, zeroed};
+use crate::staging::Staging;
 use crate::{Join, JoinKind, Result, no_row};
+use core::ops::Range;
 use lanetree_layout::Value;
+use lanetree_runtime::Buffer;
+
+/// Offsets that a thread changes at a time: fewer take less time than to wake it.
+const TASK: usize = 1 << 15;
 
 /// The rows that match a batch of probes, in compressed sparse row form: the rows of probe *i* are from `offsets[i]` to
 /// `offsets[i + 1]`, in the order of the probes.
@@ -73,6 +80,30 @@ impl<V: Copy> JoinRows<V> {
 }
 
 impl<V: Value> JoinRows<V> {
+    /// Appends all rows of a piece of the probes, of which there are `probes` in all, from a device: `offsets[i]` says where those of
+    /// the piece's probe `i` begin.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room, or from the device.
+    #[doc(hidden)]
+    pub fn append_piece(
+        &mut self,
+        staging: &Staging,
+        (piece, probes): (Range<usize>, usize),
+        offsets: &Buffer<u64>,
+        rows: &Buffer<V>,
+    ) -> Result<()> {
+        let (before, more) = (self.rows.len(), rows.len());
+        // The remaining probes have as many rows each, within reason.
+        let left = (before + more) as f64 * (probes - piece.end) as f64 / piece.end as f64;
+        make_room_expecting(&mut self.rows, more, left as usize)?;
+        staging.append(rows, 0..more, &mut self.rows)?;
+        staging.append(offsets, 1..piece.len() + 1, &mut self.offsets)?;
+        let own = self.offsets[piece.start + 1..].par_iter_mut().with_min_len(TASK);
+        own.for_each(|offset| *offset += before as u64);
+        Ok(())
+    }
+
     /// Makes the rows of a join of any kind, with or without null probes, from the rows of an inner join without nulls.
     ///
     /// # Errors
@@ -137,9 +168,6 @@ impl<V: Value> JoinRows<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// More than a task of the CPU's.
-    const TASK: usize = 1 << 15;
 
     #[test]
     fn the_column_of_probes_is_that_of_the_offsets_over_tasks() {

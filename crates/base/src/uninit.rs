@@ -117,15 +117,6 @@ impl<'a, T> Uninit<'a, T> {
         self.elements.is_empty()
     }
 
-    /// Splits into the first elements and the others.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    pub fn split_at(self, at: usize) -> (Self, Self) {
-        let (first, others) = self.elements.split_at_mut(at);
-        (Self { elements: first, ..self }, Self { elements: others, ..self })
-    }
-
     /// Takes the first elements off.
     ///
     /// # Panics
@@ -134,11 +125,6 @@ impl<'a, T> Uninit<'a, T> {
         let (first, others) = core::mem::take(&mut self.elements).split_at_mut(count);
         self.elements = others;
         Self { elements: first, memory: self.memory }
-    }
-
-    /// Takes all elements off.
-    pub fn take_all(&mut self) -> Self {
-        self.take_first(self.len())
     }
 
     /// Writes each element, by its number.
@@ -341,8 +327,8 @@ mod tests {
             let element = |i: usize| (i % 5 > 1).then_some((i as u64, i as u8));
             let all = made(len, |mut out| {
                 let first = out.take_first(len / 3);
-                let (second, third) = out.split_at(len / 7);
-                let third = third.fill(|i| element(len / 3 + len / 7 + i));
+                let second = out.take_first(len / 7);
+                let third = out.fill(|i| element(len / 3 + len / 7 + i));
                 Ok(first.fill(element).and(second.fill(|i| element(len / 3 + i))).and(third))
             });
             assert!(all.unwrap().into_iter().eq((0..len).map(element)), "{len}");

@@ -7,8 +7,9 @@ use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{check_rows, make_room_expecting, with_room};
+use lanetree_frame::room::{check_rows, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
+use lanetree_frame::staging::is_set;
 use lanetree_frame::{JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
 
@@ -50,8 +51,8 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let mut scratch = Scratch::new(device, count)?;
         self.on(&stream).hits(&mut hits).miss(V::MIN).most_specific(&points, &mut rows, &mut scratch)?;
         let (rows, hits) = (rows.to_vec()?, hits.to_vec()?);
-        let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
-        rows.into_par_iter().with_min_len(TASK).enumerate().map(|(i, row)| is_hit(i).then_some(row)).try_collect()
+        let found = |(i, row)| is_set(&hits, i).then_some(row);
+        rows.into_par_iter().with_min_len(TASK).enumerate().map(found).try_collect()
     }
 
     /// All intervals: their starts, ends and rows, in the order in which [`IntervalIndex::stab_many`] gives them: in
@@ -167,12 +168,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
             let rows = usize::try_from(rows).unwrap_or(usize::MAX);
             out.rows = device.alloc(rows)?;
             self.on(&stream).copy(&lows, &scratch, &mut out)?;
-            // The remaining probes have as many rows each, within reason.
-            let left = (all.rows.len() + rows) as f64 * (probes - piece.end) as f64 / piece.end as f64;
-            make_room_expecting(&mut all.rows, rows, left as usize)?;
-            staging.append(&out.rows, 0..rows, &mut all.rows)?;
-            staging.append(&out.offsets, 1..count + 1, &mut all.offsets)?;
-            all.offsets[piece.start + 1..].par_iter_mut().with_min_len(TASK).for_each(|offset| *offset += before);
+            all.append_piece(staging, (piece, probes), &out.offsets, &out.rows)?;
         }
         Ok(all)
     }

@@ -8,17 +8,13 @@ use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
-use lanetree_frame::parallel::*;
-use lanetree_frame::room::{check_rows, make_room_expecting, with_room};
+use lanetree_frame::room::{check_rows, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
 use lanetree_frame::{Buffer, Closed, Join, JoinBounds, JoinRows, Result, Validity};
 use lanetree_layout::{AnyKey, Word};
 
 /// Probes that are on the device at a time, a multiple of 32.
 const PIECE: usize = if cfg!(test) { 1 << 6 } else { 1 << 23 };
-
-/// Offsets that a thread changes at a time: fewer take less time than to wake it.
-const TASK: usize = 1 << 15;
 
 /// Rows that are on the device at a time, unless one probe has more.
 const MOST_ROWS: u64 = if cfg!(test) { 1 << 7 } else { row_pieces::MOST_ROWS };
@@ -156,12 +152,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             let rows = total(rows);
             found.values = device.alloc(rows)?;
             copy(&on, count, scratch, &mut found.values)?;
-            // The remaining probes have as many rows each, within reason.
-            let left = (all.rows.len() + rows) as f64 * (probes - piece.end) as f64 / piece.end as f64;
-            make_room_expecting(&mut all.rows, rows, left as usize)?;
-            self.staging.append(&found.values, 0..rows, &mut all.rows)?;
-            self.staging.append(&found.offsets, 1..count + 1, &mut all.offsets)?;
-            all.offsets[piece.start + 1..].par_iter_mut().with_min_len(TASK).for_each(|offset| *offset += before);
+            all.append_piece(&self.staging, (piece, probes), &found.offsets, &found.values)?;
         }
         Ok(all)
     }

@@ -7,6 +7,7 @@ use crate::places::Which;
 use lanetree_frame::fixed::Side;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::push;
+use lanetree_frame::staging::is_set;
 use lanetree_frame::{DeviceKind, Join, JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
 
@@ -96,8 +97,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let mut scratch = Scratch::new(&self.device, keys.len())?;
         self.on(&stream).one(&queries, (&mut values, Some(&mut hits)), V::MIN, which, &mut scratch)?;
         let (values, hits) = (values.to_vec()?, hits.to_vec()?);
-        let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
-        values.into_par_iter().with_min_len(TASK).enumerate().map(|(i, value)| is_hit(i).then_some(value)).try_collect()
+        let found = |(i, value)| is_set(&hits, i).then_some(value);
+        values.into_par_iter().with_min_len(TASK).enumerate().map(found).try_collect()
     }
 
     /// Joins `probes` with the map: for each probe the values, such as row numbers, of its key, in the order in which they were
@@ -181,7 +182,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let out = (&mut found, &mut values, Some(&mut hits));
         self.on(&stream).neighbor(&queries, side, out, V::MIN, &mut scratch)?;
         let (found, values, hits) = (found.to_vec()?, values.to_vec()?, hits.to_vec()?);
-        let pair = |(i, key): (usize, K)| (hits[i / 32] >> (i % 32) & 1 != 0).then(|| (key, values[i]));
+        let pair = |(i, key): (usize, K)| is_set(&hits, i).then(|| (key, values[i]));
         found.into_par_iter().with_min_len(TASK).enumerate().map(pair).try_collect()
     }
 

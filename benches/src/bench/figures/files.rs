@@ -147,16 +147,7 @@ fn of_size(session: &mut Session, size: u32, saved: &Path, plain: &Path) -> Resu
 
     session.doing("load");
     let device = session.device.clone();
-    let mut loaded: Option<LaneTree<u64, u64>> = None;
-    let load = session.time_on_cpu(
-        &mut loaded,
-        |loaded| *loaded = None,
-        |loaded| {
-            *loaded = Some(LaneTree::<u64, u64>::builder().load(&device, saved).map_err(of_file)?);
-            Ok(())
-        },
-    )?;
-    let tree = loaded.expect("it was loaded");
+    let (load, tree) = session.time_making(|| LaneTree::<u64, u64>::builder().load(&device, saved).map_err(of_file))?;
     session.expect(&"load", "pairs", tree.len(), len as u64)?;
     let count = CHECKED.min(len as u64);
     let at = |i: usize| keys[(mix(seed ^ i as u64) % len as u64) as usize];
@@ -168,16 +159,8 @@ fn of_size(session: &mut Session, size: u32, saved: &Path, plain: &Path) -> Resu
     drop(tree);
 
     session.doing("load of an HB+-tree");
-    let mut loaded: Option<HbTree<u64, u64>> = None;
-    let load_leaves = session.time_on_cpu(
-        &mut loaded,
-        |loaded| *loaded = None,
-        |loaded| {
-            *loaded = Some(HbTree::<u64, u64>::builder().load(&device, saved).map_err(of_file)?);
-            Ok(())
-        },
-    )?;
-    let tree = loaded.expect("it was loaded");
+    let loaded = || HbTree::<u64, u64>::builder().load(&device, saved).map_err(of_file);
+    let (load_leaves, tree) = session.time_making(loaded)?;
     found.fill(0);
     tree.get_many_or(&queries, 0, &mut found)?;
     let of_leaves = session.check_slice(&"load", "values", &found, 0..found.len(), 0, |i| mix(queries[i]))?;

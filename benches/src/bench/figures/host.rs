@@ -42,8 +42,8 @@ static TABLE: Table = Table {
     clock: Clock::Calls,
     notes: &[
         "By the CPU's clock. Bus: the bytes of the queries to the device and those of the results back, both at once, from and to",
-        "page-locked memory, and nothing else. Results are new vectors but for `_into` and `_or`, which are given old ones; `pinned`",
-        "has queries and results in page-locked memory. Changes from host memory: `--figure lanetree-updates`.",
+        "pinned memory, and nothing else. Results are new vectors, but those of `_into` and `_or` go to existing memory; `pinned`",
+        "has queries and results in pinned memory. Changes from host memory: `--figure lanetree-updates`.",
     ],
     summary: None,
 };
@@ -95,16 +95,7 @@ impl Asked {
         if !session.has_time(format_args!("host, {operation}, {}", self.order.name())) {
             return Ok(());
         }
-        let mut made = None;
-        let timing = session.time_on_cpu(
-            &mut made,
-            |made| *made = None,
-            |made| {
-                *made = Some(call()?);
-                Ok(())
-            },
-        )?;
-        let made = made.expect("every run makes results");
+        let (timing, made) = session.time_making(|| Ok(call()?))?;
         let checksum = check(session, operation, made)?;
         self.push(session, (operation, count), bytes, timing, checksum)
     }
@@ -133,7 +124,7 @@ impl Asked {
     }
 }
 
-/// Values, hits and ranks, in new vectors, in old ones, and in page-locked memory.
+/// Values, hits and ranks: in new vectors, in existing memory, and in pinned memory.
 fn look_ups(session: &mut Session, asked: Asked, tree: &Tree, batch: &Batch<u64>) -> Result<()> {
     let (keys, count) = (&batch.queries, batch.queries.len());
     let (there, back, bits) = (8 * count, 8 * count, count.div_ceil(8));

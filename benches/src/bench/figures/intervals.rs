@@ -128,16 +128,8 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let len = nests.starts.len();
     let intervals = (session.device.upload(&nests.starts)?, session.device.upload(&nests.ends)?);
     let pool = Pool::new(&session.device).device().stream()?;
-    let mut made = None;
-    let building = session.time_on_cpu(
-        &mut made,
-        |made| *made = None,
-        |made| {
-            *made = Some(IntervalIndex::<u64, u32>::build_on(&pool, &intervals.0, &intervals.1, None, len)?);
-            Ok(())
-        },
-    )?;
-    let index = made.expect("built at least once");
+    let build = || Ok(IntervalIndex::<u64, u32>::build_on(&pool, &intervals.0, &intervals.1, None, len)?);
+    let (building, index) = session.time_making(build)?;
     drop(intervals);
     let bytes = index.bytes() as f64 / len as f64;
     let device_name = session.device_name();

@@ -127,16 +127,8 @@ impl Subject {
         let turned = |of: &[u64]| (0..len).into_par_iter().map(|i| of[permutation.image(i)]).collect();
         let unsorted = (session.device.upload(&turned(&keys))?, session.device.upload(&turned(&values))?);
         drop((keys, values));
-        let mut made = None;
-        let timing = session.time_on_cpu(
-            &mut made,
-            |made| *made = None,
-            |made| {
-                *made = Some(MultiMap::build_on(&self.stream, &unsorted.0, &unsorted.1, len)?);
-                Ok(())
-            },
-        )?;
-        let made: Map = made.expect("built at least once");
+        let build = || Ok(MultiMap::build_on(&self.stream, &unsorted.0, &unsorted.1, len)?);
+        let (timing, made): (_, Map) = session.time_making(build)?;
         let asked = self.some_ranks(session, 1 << 10);
         let mut rows = made.get_all_many(&self.keys_of(&asked))?;
         // They are in the order in which the unsorted pairs came.

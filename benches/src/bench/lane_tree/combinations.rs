@@ -145,16 +145,7 @@ impl<'a> Combinations<'a> {
         if !session.has_time(&what) {
             return Ok(());
         }
-        let mut made = None;
-        let timing = session.time_on_cpu(
-            &mut made,
-            |made| *made = None,
-            |made| {
-                *made = Some(make()?);
-                Ok(())
-            },
-        )?;
-        let made: Tree = made.expect("made at least once");
+        let (timing, made) = session.time_making(|| Ok(make()?))?;
         session.expect(&what, "pairs", made.len(), len as u64)?;
         let mut checksum = Checksum::default();
         for asked in [&second.keys, &self.data.keys] {
@@ -220,16 +211,8 @@ impl<'a> Combinations<'a> {
         // The tree over these.
         let (keys, values, _) = &out;
         let (mut build, stream) = (BuildScratch::for_sorted(device)?, device.stream()?);
-        let mut made = None;
-        let timing = session.time_on_cpu(
-            &mut made,
-            |made| *made = None,
-            |made: &mut Option<Tree>| {
-                *made = Some(LaneTree::builder().build_sorted_on(&stream, keys, values, all, &mut build)?);
-                Ok(())
-            },
-        )?;
-        let made = made.expect("built at least once");
+        let (timing, made): (_, Tree) =
+            session.time_making(|| Ok(LaneTree::builder().build_sorted_on(&stream, keys, values, all, &mut build)?))?;
         session.expect(&"build_sorted_on", "pairs", made.len(), all as u64)?;
         let asked: Vec<u64> = expected.iter().copied().step_by(all.div_ceil(ASKED)).collect();
         let found = made.lower_bound_many(&asked)?;

@@ -125,7 +125,10 @@ impl Staging {
                     slot.reserve(device, 0, size_of::<T>() * range.len(), 0)?;
                     Ok(from.download_bytes_async(&slot.stream, range.clone(), &mut slot.staged_output)?)
                 },
-                give_up: &|| _ = left().1.take_all(),
+                give_up: &|| {
+                    let out = &mut left().1;
+                    out.take_first(out.len());
+                },
             };
             work.run(threads().min(len.div_ceil(piece)), &self.slots, |slot, (range, out)| {
                 let bytes = size_of::<T>() * range.len();
