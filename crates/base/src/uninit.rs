@@ -232,12 +232,14 @@ impl Written<'_> {
 /// Where the lengths differ.
 fn copy_past_caches<T>(from: &[MaybeUninit<T>], to: &mut [MaybeUninit<T>]) {
     assert_eq!(from.len(), to.len(), "the slices differ in length");
-    let (mut bytes, mut from, mut to) = (size_of_val(from), from.as_ptr().cast::<u8>(), to.as_mut_ptr().cast::<u8>());
+    let left = (size_of_val(from), from.as_ptr().cast::<u8>(), to.as_mut_ptr().cast::<u8>());
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if bytes >= STREAMED {
+    let left = match left {
         // SAFETY: that many bytes at both addresses.
-        (bytes, from, to) = unsafe { stream(bytes, from, to) };
-    }
+        (bytes, from, to) if bytes >= STREAMED => unsafe { stream(bytes, from, to) },
+        few => few,
+    };
+    let (bytes, from, to) = left;
     // SAFETY: that many bytes are left, and the slices do not overlap.
     unsafe { to.copy_from_nonoverlapping(from, bytes) };
 }
