@@ -4,7 +4,7 @@ use crate::placement::Placement;
 use crate::scan::provider;
 use crate::tables::Tables;
 use ballista::prelude::SessionContextExt;
-use ballista_core::config::BALLISTA_ADAPTIVE_PLANNER_ENABLED;
+use ballista_core::config::{BALLISTA_ADAPTIVE_PLANNER_ENABLED, BALLISTA_SHUFFLE_READER_REMOTE_PREFER_FLIGHT};
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::utils::{default_config_producer, default_session_builder};
 use ballista_executor::executor_process::ExecutorProcessConfig;
@@ -20,8 +20,13 @@ use std::time::Duration;
 
 /// Ballista's adaptive planner is not used: it merges small partitions, so that a task would look up in many shards. Joins are planned
 /// as hash joins, of which look-ups are made; Ballista would sort.
+///
+/// Partitions are read from other executors as Flight's records. If an executor is lost while it sends one of Ballista's blocks, the
+/// error does not say that a partition is lost, and Ballista gives the job up in place of making the partition again.
 fn planned_once(config: SessionConfig) -> SessionConfig {
-    let mut config = config.set_bool(BALLISTA_ADAPTIVE_PLANNER_ENABLED, false);
+    let mut config = config
+        .set_bool(BALLISTA_ADAPTIVE_PLANNER_ENABLED, false)
+        .set_bool(BALLISTA_SHUFFLE_READER_REMOTE_PREFER_FLIGHT, true);
     config.options_mut().optimizer.prefer_hash_join = true;
     config
 }
