@@ -126,6 +126,11 @@ impl<K: AnyKey> RangeBatch<K> {
         Ok(batch)
     }
 
+    /// The bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<K>() * (self.starts.capacity() + self.ends.capacity()) + size_of::<u64>() * self.limits.capacity()
+    }
+
     /// Replaces these by at most `most` ranges of an iterator, of which the first one is the `first`-th of the caller's batch.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ fn a_panic_in_the_middle_of_a_batch_leaves_lanes_that_are_used_again() {
             let (values, hits) = (out.arrays[0].cast(), GlobalMut::null());
             [Query::Get(GetBatch { queries, count, values, hits, miss: 7 })]
         };
-        let results = Results { arrays: [4, 0], bits: 0 };
+        let results = Results::new([4, 0], 0);
         let batch = || {
             replace(&mut out, |out: Uninit<'_, u32>| {
                 tree.stage(&queries, out, results, ask, |piece, out| {

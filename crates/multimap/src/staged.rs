@@ -66,7 +66,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
 
     /// The first or the last value of each key, on a device that runs kernels.
     pub(crate) fn one_in_pieces(&self, keys: &[K], which: Which) -> Result<Vec<Option<V>>> {
-        let results = Results { arrays: [V::BYTES, 0], bits: 1 };
+        let results = Results { scratch: u64::BYTES, ..Results::new([V::BYTES, 0], 1) };
         let launch = |stream: &Stream, queries: Global<K::Bits>, count: usize, out: Addresses| {
             let (places, hits) = (out.scratch.cast::<u64>(), GlobalMut::null());
             let batch = GetBatch { queries, count: count as u64, values: places, hits, miss: 0 };
@@ -84,7 +84,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
 
     /// The nearest pair on one side of each key, on a device that runs kernels.
     pub(crate) fn neighbors_in_pieces(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
-        let results = Results { arrays: [V::BYTES, K::Bits::BYTES], bits: 1 };
+        let results = Results { scratch: u64::BYTES, ..Results::new([V::BYTES, K::Bits::BYTES], 1) };
         let which = if side == Side::Upper { Which::Last } else { Which::First };
         let launch = |stream: &Stream, queries: Global<K::Bits>, count: usize, out: Addresses| {
             let places = out.scratch.cast::<u64>();
@@ -125,7 +125,6 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let route = Route {
             device: &self.device,
             results,
-            scratch: u64::BYTES,
             reads_once: true,
             launch: &|stream, keys: &[K], input, out| launch(stream, input.cast(), keys.len(), out),
             collect: &collect,

@@ -27,7 +27,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// As [`OrderedIndex::get_many`].
     pub(crate) fn get_routed(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
         let Some(shards) = self.staged_shards(keys)? else { return self.parts.answer(keys, I::get_many) };
-        let results = Results { arrays: [I::Value::BYTES, 0], bits: 1 };
+        let results = Results::new([I::Value::BYTES, 0], 1);
         let query = |queries, count, out: &Addresses| {
             let (values, hits, miss) = (out.arrays[0].cast(), out.hits, I::Value::MIN);
             Query::Get(GetBatch { queries, count, values, hits, miss })
@@ -49,7 +49,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let query = |queries, count, out: &Addresses| {
             Query::Rank(RankBatch { queries, count, ranks: out.arrays[0].cast(), upper: side as u32 })
         };
-        let results = Results { arrays: [8, 0], bits: 0 };
+        let results = Results::new([8, 0], 0);
         self.stage(&shards, keys, results, query, |piece, out| out.copy(piece.array(0)))
     }
 
@@ -70,7 +70,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             let (keys, values, predecessor, miss) = (keys.cast(), values.cast(), side as u32, I::Value::MIN);
             Query::Neighbor(NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near: Near::ANY })
         };
-        let results = Results { arrays: [I::Value::BYTES, K::Bits::BYTES], bits: 1 };
+        let results = Results::new([I::Value::BYTES, K::Bits::BYTES], 1);
         self.stage(&shards, keys, results, query, |piece, out| {
             piece.found_both(out, |value: I::Value, key: K| (key, value))
         })
@@ -97,7 +97,6 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
                 let route = Route {
                     device: &of_device.device,
                     results,
-                    scratch: 0,
                     reads_once: false,
                     launch: &|stream, keys: &[K], input, out| {
                         let query = query(input.cast(), keys.len() as u64, &out);

@@ -122,8 +122,7 @@ impl HostGrt {
         let width = keys.bytes().len() / keys.len().max(1);
         let route = Route {
             device,
-            results: Results { arrays: [size_of::<u32>(), 0], bits: 1 },
-            scratch: 0,
+            results: Results::new([size_of::<u32>(), 0], 1),
             // At every node, and at the leaf.
             reads_once: false,
             launch: &|stream: &Stream, packed: Packed<'_>, bytes, out: Addresses| {

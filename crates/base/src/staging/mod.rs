@@ -83,8 +83,6 @@ pub struct Route<'a, Q, T> {
     pub device: &'a Device,
     /// What comes back for each query.
     pub results: Results,
-    /// Bytes of the device's memory for each query, between a piece's kernels.
-    pub scratch: usize,
     /// Whether the kernel reads each query about once, so that it can read a few of them directly across the bus.
     pub reads_once: bool,
     /// Launches the kernel of a piece.
@@ -132,7 +130,7 @@ impl<Q: Queries, T> Route<'_, Q, T> {
     fn begin(&self, slot: &mut Slot, queries: Q) -> Result<()> {
         let (count, bytes) = (queries.count(), queries.staged_bytes());
         let end = self.results.end(count);
-        slot.reserve(self.device, bytes, end, count * self.scratch)?;
+        slot.reserve(self.device, bytes, end, count * self.results.scratch)?;
         queries.write(&mut bytemuck::cast_slice_mut(&mut slot.staged_input)[..bytes]);
         let few = count <= ACROSS_THE_BUS && bytes <= BYTES_ACROSS_THE_BUS;
         let across = self.device.kind() == DeviceKind::Cuda && self.reads_once && few;
@@ -142,7 +140,7 @@ impl<Q: Queries, T> Route<'_, Q, T> {
         }
         let (input, output) = slot.addresses(across)?;
         let mut addresses = self.results.addresses(output, count);
-        if self.scratch > 0 {
+        if self.results.scratch > 0 {
             addresses.scratch = slot.scratch.write_on(&slot.stream)?.cast();
         }
         (self.launch)(&slot.stream, queries, input, addresses)?;

@@ -46,11 +46,18 @@ impl<K: Pod + Send + Sync> Queries for &[K] {
 pub struct Results {
     /// Bytes of an element of each array; 0: there is none.
     pub arrays: [usize; 2],
-    /// Hit masks: 0 or 1.
+    /// Arrays of bits, of which the first one is the hit mask.
     pub bits: usize,
+    /// Bytes of the device's memory for each query that do not come back: between a piece's kernels, or for what nobody wants.
+    pub scratch: usize,
 }
 
 impl Results {
+    /// Without memory that does not come back.
+    pub fn new(arrays: [usize; 2], bits: usize) -> Self {
+        Self { arrays, bits, scratch: 0 }
+    }
+
     /// Where each array begins, in bytes, for `count` queries. Whole lines.
     fn offsets(&self, count: usize) -> [usize; 4] {
         let first = line(count * self.arrays[0]);

@@ -25,8 +25,7 @@ impl<V: Word> Cuart<V> {
         keys.check_lengths()?;
         let route = Route {
             device: &self.device,
-            results: Results { arrays: [8, 0], bits: 0 },
-            scratch: 0,
+            results: Results::new([8, 0], 0),
             reads_once: false,
             launch: &|stream, keys: Strings<'_>, input, out| {
                 let queries = (keys.keys_ref(input), keys.count());
@@ -92,8 +91,7 @@ impl<V: Word> Cuart<V> {
     ) -> Result<Vec<Range<u64>>> {
         let route = Route {
             device: &self.device,
-            results: Results { arrays: [8, 8], bits: 0 },
-            scratch: 0,
+            results: Results::new([8, 8], 0),
             reads_once: false,
             launch: &launch,
             collect: &|piece, spans| {

@@ -56,9 +56,14 @@ pub trait HostForm: FixedIndex {
         if let Some(tree) = self.native() {
             return in_tasks(keys, false, |keys, out| tree.get(keys, |i, value| out[i] = value.is_some()));
         }
-        // Values are not wanted, but the kernel writes them.
+        // Values are not wanted, but the kernel writes them: they stay on the device.
+        let results = Results { scratch: size_of::<Self::Value>(), ..Results::new([0, 0], 1) };
+        let ask = |queries, count, out: Addresses| {
+            let (values, hits, miss) = (out.scratch.cast(), out.hits, Self::Value::default());
+            [Query::Get(GetBatch { queries, count, values, hits, miss })]
+        };
         made(keys.len(), |out| {
-            self.stage_get(keys, out, Self::Value::default(), 1, |piece, out| {
+            self.stage(keys, out, results, ask, |piece, out| {
                 let none = vec![(); out.len()];
                 out.fill_masked(piece.bits(0), (&none, &none), |hit, (), ()| hit)
             })
@@ -75,7 +80,7 @@ pub trait HostForm: FixedIndex {
         bits: usize,
         collect: impl for<'p> Fn(&Piece<'_, &'k [Self::Key]>, Uninit<'p, T>) -> Written<'p> + Sync,
     ) -> Result<Written<'o>> {
-        let results = Results { arrays: [size_of::<Self::Value>(), 0], bits };
+        let results = Results::new([size_of::<Self::Value>(), 0], bits);
         let ask = |queries, count, out: Addresses| {
             [Query::Get(GetBatch { queries, count, values: out.arrays[0].cast(), hits: out.hits, miss })]
         };
@@ -99,7 +104,7 @@ pub trait HostForm: FixedIndex {
             let upper = side == Side::Upper;
             return in_tasks(keys, 0, |keys, out| tree.rank(keys, upper, |i, rank| out[i] = rank));
         }
-        let results = Results { arrays: [u64::BYTES, 0], bits: 0 };
+        let results = Results::new([u64::BYTES, 0], 0);
         let ask = |queries, count, out: Addresses| {
             [Query::Rank(RankBatch { queries, count, ranks: out.arrays[0].cast(), upper: side as u32 })]
         };
@@ -148,7 +153,7 @@ pub trait HostForm: FixedIndex {
                 searches.on_host(tree, keys, |i, pair| out[i] = pair.map(|(key, value)| make(key, value)));
             });
         }
-        let results = Results { arrays: [size_of::<Self::Value>(), <Self::Key as AnyKey>::Bits::BYTES], bits: 1 };
+        let results = Results::new([size_of::<Self::Value>(), <Self::Key as AnyKey>::Bits::BYTES], 1);
         let ask = |queries, count, out: Addresses| {
             let ([values, keys], hits, miss) = (out.arrays, out.hits, Self::Value::default());
             let (keys, values) = (keys.cast(), values.cast());
@@ -191,7 +196,7 @@ pub trait HostForm: FixedIndex {
             rows_of(tree, keys, out);
             return Ok(());
         }
-        let results = Results { arrays: [u64::BYTES, 0], bits: 1 };
+        let results = Results::new([u64::BYTES, 0], 1);
         let ask = |queries, count, out: Addresses| {
             // Ranks are at least as wide as values, which are not wanted: ranks take their place.
             let (ranks, hits, miss) = (out.arrays[0].cast(), out.hits, Self::Value::default());
@@ -223,7 +228,6 @@ pub trait HostForm: FixedIndex {
         let route = Route {
             device: self.device(),
             results,
-            scratch: 0,
             reads_once: true,
             launch: &|stream, keys: &[Self::Key], input, out| {
                 let tuning = Self::in_order(Self::Tuning::default(), BatchOrder::of_sample(keys));
@@ -312,7 +316,7 @@ pub trait HostForm: FixedIndex {
                 let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
                 self.range_on_host(&batch.starts, &batch.ends, limits, out)
             }
-            _ => self.range_in_pieces(&mut Each::new(ranges), true, out),
+            _ => self.range_in_pieces(&mut Each::new(ranges, &self.staging().ranges.made), true, out),
         })
     }
 
@@ -427,7 +431,7 @@ pub trait HostForm: FixedIndex {
             locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
             return Ok(counts);
         }
-        self.count_in_pieces(&mut Each::new(ranges))
+        self.count_in_pieces(&mut Each::new(ranges, &self.staging().ranges.made))
     }
 
     fn count_between_many(&self, starts: &[Self::Key], ends: &[Self::Key]) -> Result<Vec<u64>> {

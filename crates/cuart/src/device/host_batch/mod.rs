@@ -38,8 +38,7 @@ impl<V: Word> Cuart<V> {
         let bits = if tree.leaves.host.values.is_empty() { 1 } else { 2 };
         let route = Route {
             device: &self.device,
-            results: Results { arrays: [V::BYTES, 0], bits },
-            scratch: 0,
+            results: Results::new([V::BYTES, 0], bits),
             // In a tree with long keys the kernel reads a query's bytes at each branch, and again at the leaf.
             reads_once: tree.query_words() > 0,
             launch: &|stream, keys: Strings<'_>, input, out| {

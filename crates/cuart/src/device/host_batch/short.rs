@@ -82,8 +82,7 @@ impl<V: Word> Cuart<V> {
         let tree = self.parts()?;
         let route = Route {
             device: &self.device,
-            results: Results { arrays: [V::BYTES, 0], bits: 1 },
-            scratch: 0,
+            results: Results::new([V::BYTES, 0], 1),
             reads_once: tree.query_words() > 0,
             launch: &|stream, keys: Short<'_>, input, out| {
                 let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.hits, out.pending));

@@ -158,6 +158,7 @@ pub(super) trait Pieces: FixedIndex {
         if bounds.len() <= small {
             if self.range_at_once(&mut chunk, &bounds, wants_keys, out)? {
                 chunk.slots.give_back_idle();
+                source.keep(bounds);
                 return Ok(());
             }
         } else {
@@ -181,6 +182,8 @@ pub(super) trait Pieces: FixedIndex {
         }
         chunk.slots.give_back_idle();
         other.slots.give_back_idle();
+        source.keep(bounds);
+        spare.into_iter().for_each(|used| source.keep(used));
         Ok(())
     }
 
@@ -198,6 +201,7 @@ pub(super) trait Pieces: FixedIndex {
             bounds = source.take(most, Some(bounds))?;
         }
         chunk.slots.give_back_idle();
+        source.keep(bounds);
         Ok(counts)
     }
 

@@ -4,28 +4,39 @@ use super::super::range::RangeScratch;
 use super::Sizes;
 use core::ops::Range;
 use lanetree_base::Result;
+use lanetree_base::ranges::RangeBatch;
 use lanetree_base::staging::{PieceSlot, SlotPool};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
+use std::sync::{Mutex, PoisonError};
 
 /// The slots of batches of ranges, kept for the next ones.
 pub struct RangeStaging<K, V> {
     pub(in crate::fixed) locating: SlotPool<Locating<K>>,
     pub(in crate::fixed) gathering: SlotPool<Gathering<K, V>>,
+    /// What is made of a caller's ranges, in main memory.
+    pub(in crate::fixed) made: Mutex<Vec<RangeBatch<K>>>,
     /// As measured, but in tests.
     pub sizes: Sizes,
 }
 
 impl<K, V> Default for RangeStaging<K, V> {
     fn default() -> Self {
-        Self { locating: SlotPool::default(), gathering: SlotPool::default(), sizes: Sizes::default() }
+        Self {
+            locating: SlotPool::default(),
+            gathering: SlotPool::default(),
+            made: Mutex::default(),
+            sizes: Sizes::default(),
+        }
     }
 }
 
 impl<K: AnyKey, V: Value> RangeStaging<K, V> {
-    /// Bytes of device memory and of pinned memory of finished batches.
+    /// Bytes of device memory and of main memory of finished batches.
     pub fn bytes(&self) -> usize {
-        self.locating.bytes() + self.gathering.bytes()
+        let made =
+            self.made.lock().unwrap_or_else(PoisonError::into_inner).iter().map(RangeBatch::bytes).sum::<usize>();
+        made + self.locating.bytes() + self.gathering.bytes()
     }
 }
 

@@ -3,6 +3,7 @@
 use lanetree_base::Result;
 use lanetree_base::ranges::{KeyRange, RangeBatch};
 use lanetree_layout::AnyKey;
+use std::sync::{Mutex, PoisonError};
 
 /// Inclusive bounds.
 pub(in crate::fixed) enum Bounds<'b, K> {
@@ -36,21 +37,26 @@ pub(in crate::fixed) trait Source<'b, K: AnyKey> {
 
     /// Takes all ranges that are left, up to `most`. They may be put into the memory of earlier ones.
     fn take(&mut self, most: usize, used: Option<Bounds<'b, K>>) -> Result<Bounds<'b, K>>;
+
+    /// Takes back what is no longer needed.
+    fn keep(&mut self, _used: Bounds<'b, K>) {}
 }
 
 /// Ranges of any kind.
-pub(in crate::fixed) struct Each<I> {
+pub(in crate::fixed) struct Each<'s, I, K> {
     ranges: I,
     taken: usize,
+    /// Memory of earlier batches: the system takes longer to find new memory than the ranges take.
+    used: &'s Mutex<Vec<RangeBatch<K>>>,
 }
 
-impl<I: Iterator> Each<I> {
-    pub(in crate::fixed) fn new(ranges: I) -> Each<core::iter::Fuse<I>> {
-        Each { ranges: ranges.fuse(), taken: 0 }
+impl<'s, I: Iterator, K> Each<'s, I, K> {
+    pub(in crate::fixed) fn new(ranges: I, used: &'s Mutex<Vec<RangeBatch<K>>>) -> Each<'s, core::iter::Fuse<I>, K> {
+        Each { ranges: ranges.fuse(), taken: 0, used }
     }
 }
 
-impl<'b, K: AnyKey, I: Iterator<Item: Into<KeyRange<K>>>> Source<'b, K> for Each<I> {
+impl<'b, K: AnyKey, I: Iterator<Item: Into<KeyRange<K>>>> Source<'b, K> for Each<'_, I, K> {
     const SHORTER: usize = 2;
 
     fn left(&self) -> usize {
@@ -60,11 +66,17 @@ impl<'b, K: AnyKey, I: Iterator<Item: Into<KeyRange<K>>>> Source<'b, K> for Each
     fn take(&mut self, most: usize, used: Option<Bounds<'b, K>>) -> Result<Bounds<'b, K>> {
         let mut batch = match used {
             Some(Bounds::Made(batch)) => batch,
-            _ => RangeBatch::default(),
+            _ => self.used.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default(),
         };
         batch.take(&mut self.ranges, self.taken, most)?;
         self.taken += batch.starts.len();
         Ok(Bounds::Made(batch))
+    }
+
+    fn keep(&mut self, used: Bounds<'b, K>) {
+        if let Bounds::Made(batch) = used {
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+        }
     }
 }
 
