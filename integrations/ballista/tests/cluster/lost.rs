@@ -138,7 +138,9 @@ async fn a_partition_whose_executor_is_lost_while_it_is_sent_is_named() {
         let text = error.to_string();
         assert!(text.contains("broken pipe"), "{sent} messages were sent: {text}");
         match FailedTask::from(BallistaError::from(error)).failed_reason {
-            Some(FailedReason::FetchPartitionError(lost)) => assert_eq!((&lost.executor_id[..], lost.map_stage_id), ("lost", 1)),
+            Some(FailedReason::FetchPartitionError(lost)) => {
+                assert_eq!((&lost.executor_id[..], lost.map_stage_id), ("lost", 1))
+            }
             other => panic!("{sent} messages were sent: {other:?}: {text}"),
         }
         server.abort();
