@@ -29,11 +29,14 @@ from ._doctor import doctor
 from ._files import load
 from ._frame_index import FrameIndex
 from ._groups import GroupedIndex
-from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
+from ._index import Index
 from ._intervals import IntervalIndex, IntervalRows
 from ._merge import lookup, merge, range_join
 from ._multi import ChangeReport, MultiIndex, ValueRows
 from ._nearest import merge_nearest
+from ._options import INSERT, REMOVE, UPDATE
+from ._results import KeyRanges, KeyScans, RangeMatches, Ranges, Scans, UpdateReport
+from ._set import Set
 from ._strings import StringIndex, StringRanges
 from .errors import Error
 

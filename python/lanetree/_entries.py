@@ -11,7 +11,8 @@ from . import _keys, _native
 from ._device import Device
 from ._frames import Rows
 from ._groups import GroupedIndex
-from ._index import Direction, Index
+from ._index import Index
+from ._options import Direction
 
 #: The group of each row or query; None if there is one group alone.
 Groups = Any

@@ -14,9 +14,9 @@ from ._device import Device
 from ._entries import Entries, Groups, Spans
 from ._frames import Frame, Rows, Suffixes
 from ._held import Held, is_there
-from ._index import Direction, Inclusive, _closed
 from ._merge import Names
 from ._multi import ChangeReport
+from ._options import Direction, Inclusive, closed_of
 from ._strings import StringIndex
 
 
@@ -333,7 +333,7 @@ class FrameIndex(Held):
         DataFrame, Table, RecordBatch or DuckDBPyRelation
             The rows, of the table's library: in the order of their keys, and of equal keys in that of the table.
         """
-        closed, table = _closed(inclusive), self._table
+        closed, table = closed_of(inclusive), self._table
         table.check_by(by)
         first, last = (None if bound is None else table.numbers_there([bound], name) for bound, name in ((low, "low"), (high, "high")))
         groups: Groups = None

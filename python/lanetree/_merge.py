@@ -10,9 +10,9 @@ import numpy.typing as npt
 from . import _frames, _joins, _keys, _native
 from ._entries import Order, Spans
 from ._frames import Column, Frame, Suffixes
-from ._index import Inclusive, _closed
 from ._joins import How
 from ._keys import Key
+from ._options import Inclusive, closed_of
 
 #: One column or several, by name.
 Names = Any
@@ -253,7 +253,7 @@ def range_join(
     1   5   NaN     6    c
     2  12  10.0    20    b
     """
-    is_closed = _closed(closed)
+    is_closed = closed_of(closed, "closed")
     if not isinstance(on, (tuple, list)) or len(on) != 3:
         raise ValueError(f"on is {on!r}: give three columns, (that of left, the lower bound, the upper bound)")
     frames = _frames.frames_of(left, right)
