@@ -625,6 +625,11 @@ def _converted(frame: Frame, like: Frame) -> Frame:
     return ArrowFrame(pyarrow.table(data), frame.side)
 
 
+def selected(frame: Frame, is_kept: npt.NDArray[np.bool_]) -> Any:
+    """Some rows of a table, as they are, as one of its library."""
+    return frame.given(frame.take(np.flatnonzero(is_kept)))
+
+
 def joined(
     left: Frame,
     right: Frame,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _files, _joins, _native, _progress
-from ._arrays import Array, ArrayLike, Found, Output
+from . import _arrays, _files, _native, _progress
+from ._arrays import Array, ArrayLike, Found
 from ._columns import KeyNulls
 from ._device import Device
 from ._held import _BOOL, Pairs, restored
-from ._joins import How, Probes
+from ._joins import How
 from ._nearby import Nearby
 from ._options import INSERT, REMOVE, UPDATE, Inclusive, closed_of, limit_of
 from ._progress import Progress
@@ -273,54 +273,9 @@ class Index(Tree, Nearby, Pairs):
         _files.refuse_several(has_several)
         return restored(cls, (keys, values), Device(device), {"fill": fill, "is_sorted": True}, nulls)
 
-    @overload
-    def join(
-        self, probes: ArrayLike, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> tuple[Output, ...]: ...
-    @overload
-    def join(
-        self, probes: ArrayLike, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> Output: ...
-    def join(
-        self,
-        probes: ArrayLike,
-        how: How = "inner",
-        *,
-        valid: ArrayLike | None = None,
-        stream: Any = None,
-        progress: Progress = None,
-    ) -> Any:
-        """Joins rows of probes with the index, by key.
-
-        Parameters
-        ----------
-        probes : array_like
-            Keys, of the index's dtype, in one dimension. A missing probe matches nothing, unless nulls are keys of the index: it is in no
-            row of "inner" and "semi", and in one of "left" and "anti".
-        how : {"inner", "left", "semi", "anti"}, default "inner"
-        valid : array_like, optional
-            Which probes there are; the others are null, too. An array of bool in host memory, or for probes on a device a bitmap there,
-            of uint32, as Arrow has them: bit ``i % 32`` of word ``i // 32`` is for probe ``i``.
-        stream : optional
-            As in :meth:`contains`. But for "left" the call waits, to learn how many matches there are.
-        progress : bool or callable, optional
-            As in :meth:`get`.
-
-        Returns
-        -------
-        (left, values) : arrays
-            For "inner": the number of each probe that is present, int64, and the value of its key. For "left": all probes,
-            and in addition to the values, which are 0 of the others, an array of bool, as of :meth:`get`: ``(left, values, found)``.
-        left : array of int64
-            For "semi" the probes that are present, for "anti" those that are not.
-        """
-        _joins.check(how)
-        if _arrays.on_device(probes):
-            join = lambda keys, asked, on: self._index.join(keys[0], None, asked, on)
-            return self._join_on(join, (self._value,), how, valid, stream, (probes, "the probes"))
-        rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
-        values, found = self.get(rows.columns[0], progress=progress)
-        return rows.join(how, found, values[found])
+    def _matches(self, keys: npt.NDArray[Any], how: How, progress: Progress) -> tuple[npt.NDArray[Any], ...]:
+        values, found = self.get(keys, progress=progress)
+        return found, values[found]
 
     def _rows_between(self, bounds: Any, how: How, by: tuple[tuple[bool, bool], int | None]) -> tuple[npt.NDArray[Any], ...]:
         closed, distance = by

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _files, _joins, _native, _progress
+from . import _arrays, _files, _native, _progress
 from ._arrays import ArrayLike, Found, Output
 from ._columns import KeyNulls
 from ._device import Device
 from ._held import _BOOL, _INT64, restored
-from ._joins import How, Probes
+from ._joins import How
 from ._pairs import NumberPairs
 from ._progress import Progress
 
@@ -152,58 +152,11 @@ class MultiIndex(NumberPairs[tuple[Output, ...]]):
         find = lambda keys, made, on: self._index.one(keys, is_last, (*made, miss), on)
         return Found(*self._results(find, queries, ((self._value, miss), (_BOOL, 0)), None, stream))
 
-    @overload
-    def join(
-        self, probes: ArrayLike, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> tuple[Output, ...]: ...
-    @overload
-    def join(
-        self, probes: ArrayLike, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> Output: ...
-    def join(
-        self,
-        probes: ArrayLike,
-        how: How = "inner",
-        *,
-        valid: ArrayLike | None = None,
-        stream: Any = None,
-        progress: Progress = None,
-    ) -> Any:
-        """Joins rows of probes with the index, by key.
-
-        Parameters
-        ----------
-        probes : array_like
-            Keys, of the index's dtype, in one dimension, some of which may be null, as in :meth:`Index.join`.
-        how : {"inner", "left", "semi", "anti"}, default "inner"
-        valid : array_like, optional
-            As in :meth:`Index.join`.
-        stream : optional
-            As in :meth:`Index.contains`. The call waits, to learn how many matches there are.
-        progress : bool or callable, optional
-            As for a build: the call is one piece.
-
-        Returns
-        -------
-        (left, values) : arrays
-            For "inner": a row for each pair of a probe with a value of its key, in the order of the probes. For "left" in addition one
-            for each probe that is absent, at its place, and whether there is a value, which is 0 if not: ``(left, values, found)``.
-        left : array of int64
-            For "semi" the probes that are present, for "anti" those that are not.
-        """
-        _joins.check(how)
-        with _progress.waiting(progress, len(probes) if progress else 0, "joining"):
-            return self._joined(probes, how, valid, stream)
-
-    def _joined(self, probes: ArrayLike, how: How, valid: ArrayLike | None, stream: Any) -> Any:
-        if _arrays.on_device(probes):
-            join = lambda probes, asked, on: self._index.join(probes[0], asked, on)
-            return self._join_on(join, (self._value,), how, valid, stream, (probes, "the probes"))
-        rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
+    def _matches(self, keys: npt.NDArray[Any], how: How, progress: Progress) -> tuple[npt.NDArray[Any], ...]:
         if how in ("semi", "anti"):
-            return rows.join(how, self.contains(rows.columns[0]))
-        offsets, values = self.get(rows.columns[0])
-        return rows.join(how, np.diff(offsets), values)
+            return (self.contains(keys),)
+        offsets, values = self.get(keys)
+        return np.diff(offsets), values
 
     def _rows_between(self, bounds: Any, how: How, by: tuple[tuple[bool, bool], int | None]) -> tuple[npt.NDArray[Any], ...]:
         offsets, _, values = self._index.rows_between(bounds, by, how in ("inner", "left"))

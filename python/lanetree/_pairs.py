@@ -107,6 +107,61 @@ class NumberPairs(Numbers, Generic[_Matches]):
         return Ranges(*self._range(starts, ends, inclusive, limit, stream))
 
     @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
+    def join(
+        self,
+        probes: ArrayLike,
+        how: How = "inner",
+        *,
+        valid: ArrayLike | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
+        """Joins rows of probes with the index, by key. Rows are in the order of the probes.
+
+        Parameters
+        ----------
+        probes : array_like
+            Keys, of the index's dtype, in one dimension. A missing probe matches nothing, unless nulls are keys of the index: it is in no
+            row of "inner" and "semi", and in one of "left" and "anti".
+        how : {"inner", "left", "semi", "anti"}, default "inner"
+        valid : array_like, optional
+            Which probes there are; the others are null, too. An array of bool in host memory, or for probes on a device a bitmap there,
+            of uint32, as Arrow has them: bit ``i % 32`` of word ``i // 32`` is for probe ``i``.
+        stream : optional
+            As in :meth:`contains`. But for "left" of an :class:`Index` the call waits, to learn how many matches there are.
+        progress : bool or callable, optional
+            As in :meth:`Index.get`; of a :class:`MultiIndex` as for a build, since the call is one piece.
+
+        Returns
+        -------
+        (left, values) : arrays
+            For "inner": a row for each value of a probe's key: the number of the probe, int64, and the value. For "left" in addition one
+            for each probe that is absent, at its place, and an array of bool: whether there is a value, which is 0 if not:
+            ``(left, values, found)``.
+        left : array of int64
+            For "semi" the probes that are present, for "anti" those that are not.
+        """
+        _joins.check(how)
+        with _progress.waiting(progress if self._has_several else None, len(probes) if progress else 0, "joining"):
+            if _arrays.on_device(probes):
+                asof = () if self._has_several else (None,)
+                join = lambda keys, asked, on: self._index.join(keys[0], *asof, asked, on)
+                return self._join_on(join, (self._value,), how, valid, stream, (probes, "the probes"))
+            rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
+            return rows.join(how, *self._matches(rows.columns[0], how, progress))
+
+    def _matches(self, keys: npt.NDArray[Any], how: How, progress: Progress) -> tuple[npt.NDArray[Any], ...]:
+        """How many matches each key has, or whether it has one, and the values of all of them, unless the kind of join has none."""
+        raise NotImplementedError
+
+    @overload
     def range_join(
         self, lows: ArrayLike, highs: ArrayLike, how: Literal["inner"] = ..., *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
     ) -> _Matches: ...
