@@ -193,9 +193,9 @@ class PandasFrame(Frame):
 
     def key_of(self, column: Any, what: str) -> Key:
         pandas, dtype = sys.modules["pandas"], column.dtype
-        what = f"{what} ({dtype})"
         if isinstance(dtype, np.dtype) and dtype.kind in "iufbmM":
-            return _keys.number_key(np.asarray(column), None, column, what)
+            return _keys.number_key(column.to_numpy(), None, column, f"{what} ({_dtype_name(dtype)})")
+        what = f"{what} ({dtype})"
         if isinstance(dtype, pandas.DatetimeTZDtype):
             words = np.asarray(column.array.view("i8"))
             missing = np.asarray(column.isna(), np.bool_)
@@ -259,27 +259,24 @@ class PandasFrame(Frame):
         return PandasFrame(self.data.iloc[:, keep], self.side)
 
     def beside(self, left: Any, right: Any, names: tuple[list[Hashable], list[Hashable]]) -> Any:
-        pandas = sys.modules["pandas"]
-        left = left.set_axis(_labels(left.columns, names[0]), axis=1)
-        right = right.set_axis(_labels(right.columns, names[1]), axis=1).set_axis(left.index, axis=0)
-        return pandas.concat([left, right], axis=1)
+        return _beside(left, right.set_axis(left.index, axis=0), _labels(left.columns, right.columns, names))
 
     def beside_rows(self, left: Any, right: Frame, keep: list[int], rows: Rows, names: tuple[list[Hashable], list[Hashable]]) -> Any:
         # Column by column: frames take no rows that are none, but for labels that are looked up.
         pandas, has_none = sys.modules["pandas"], bool((rows < 0).any())
-        columns = {}
+        columns, is_unique = {}, right.data.columns.is_unique
         for at in keep:
-            column = right.data.iloc[:, at].array
-            if isinstance(column, pandas.arrays.NumpyExtensionArray):
-                column = column.to_numpy()
-                taken = pandas.api.extensions.take(column, rows, allow_fill=True) if has_none else column.take(rows)
+            name = right.names[at]
+            # By name it takes half of the time.
+            column = right.data[name] if is_unique and type(name) is str else right.data.iloc[:, at]
+            if isinstance(column.dtype, np.dtype):
+                elements = column.to_numpy()
+                taken = pandas.api.extensions.take(elements, rows, allow_fill=True) if has_none else elements.take(rows)
                 # Objects stay so.
                 columns[at] = pandas.Series(taken, index=left.index, dtype=object) if taken.dtype == object else taken
             else:
-                columns[at] = column.take(rows, allow_fill=has_none)
-        made = pandas.DataFrame(columns, index=left.index, copy=False)
-        made.columns = _labels(right.data.columns.take(keep), names[1])
-        return pandas.concat([left.set_axis(_labels(left.columns, names[0]), axis=1), made], axis=1)
+                columns[at] = column.array.take(rows, allow_fill=has_none)
+        return _beside(left, pandas.DataFrame(columns, index=left.index, copy=False), _labels(left.columns, right.data.columns, names, keep))
 
     def series(self, name: Hashable, rows: Rows, like: Any) -> Any:
         pandas = sys.modules["pandas"]
@@ -289,11 +286,31 @@ class PandasFrame(Frame):
         return made.reset_index(drop=True).rename(None)
 
 
-def _labels(columns: Any, names: list[Hashable]) -> Any:
-    """The names of columns; what pandas has for them, if they are as they were."""
-    if list(columns) == names:
-        return columns
-    return sys.modules["pandas"].Index(names, name=columns.name)
+#: The name of a dtype of NumPy, which takes longer than a look-up.
+_dtype_name = functools.lru_cache(maxsize=64)(str)
+
+
+def _beside(left: Any, right: Any, labels: Any) -> Any:
+    """Two frames of pandas with the same index as one, whose columns are called so."""
+    made = sys.modules["pandas"].concat([left, right], axis=1, ignore_index=True)
+    made.columns = labels
+    return made
+
+
+def _labels(left: Any, right: Any, names: tuple[list[Hashable], list[Hashable]], keep: list[int] | None = None) -> Any:
+    """The names of columns of two frames side by side, in place of those that they have, of the right one those that are kept."""
+    pandas = sys.modules["pandas"]
+    if isinstance(left.dtype, pandas.StringDtype) and left.dtype == right.dtype:
+        return pandas.Index([*names[0], *names[1]], dtype=left.dtype, name=left.name if left.name == right.name else None)
+    sides = zip((left, right if keep is None else right.take(keep)), names)
+    # What pandas has for them, if they are as they were.
+    one, other = (columns if list(columns) == new else pandas.Index(new, name=columns.name) for columns, new in sides)
+    return one.append(other)
+
+
+def _is_numbered(index: Any) -> bool:
+    """Whether an index of pandas has the numbers of the rows, as that of a new frame."""
+    return type(index) is sys.modules["pandas"].RangeIndex and index.start == 0 and index.step == 1 and index.name is None
 
 
 def _is_in_arrow(column: Any) -> bool:
@@ -647,7 +664,7 @@ def joined(
     keep = [number for number, name in enumerate(right.names) if name not in dropped]
     names = _with_suffixes(left.names, [right.names[number] for number in keep], suffixes)
     taken = left.data if rows[0] is None else left.take(rows[0])
-    if isinstance(left, PandasFrame) and not keeps_index:
+    if isinstance(left, PandasFrame) and not keeps_index and not _is_numbered(taken.index):
         taken = taken.set_axis(sys.modules["pandas"].RangeIndex(len(taken)), axis=0)
     return left.given(left.beside_rows(taken, right, keep, rows[1], names))
 

@@ -109,6 +109,15 @@ def test_interval_join_is_all_pairs(kind: str, is_point: tuple[bool, bool]) -> N
                 pandas.testing.assert_frame_equal(made, again)
 
 
+@pytest.mark.parametrize("closed", CLOSED)
+def test_intervals_overlap_as_those_of_pandas(closed: Any) -> None:
+    bounds = pandas.DataFrame([(low, high) for low, high in itertools.product(range(5), range(5)) if low < high], columns=["low", "high"])
+    made = lanetree.interval_join(bounds, bounds, on=("low", "high"), closed=closed)
+    ours = [pandas.Interval(low, high, closed) for low, high in zip(bounds["low"], bounds["high"])]
+    pairs = [(one.left, one.right, other.left, other.right) for one, other in itertools.product(ours, ours) if one.overlaps(other)]
+    assert list(made.itertuples(index=False, name=None)) == pairs
+
+
 def test_each_kind_of_frame_is_answered_in_kind() -> None:
     rng = np.random.default_rng(7)
     for is_point in ((True, False), (False, False)):
