@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from . import _frames, _joins, _keys, _merge
 from ._entries import Groups, Order, Spans
-from ._frames import Frame, Rows, Suffixes
+from ._frame import Frame, Rows, Suffixes
 from ._joins import How
 from ._keys import Key
 from ._merge import Names

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from . import _keys, _native
 from ._device import Device
-from ._frames import Rows
+from ._frame import Rows
 from ._groups import GroupedIndex
 from ._index import Index
 from ._options import Direction

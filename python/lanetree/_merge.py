@@ -7,7 +7,7 @@ from typing import Any, Hashable
 import numpy as np
 
 from . import _frames, _joins, _keys, _native
-from ._frames import Column, Frame, Suffixes
+from ._frame import Column, Frame, Suffixes, is_column
 from ._joins import How
 from ._keys import Key
 
@@ -19,7 +19,7 @@ def listed(names: Names) -> list[Hashable]:
     """Names of columns, and arrays in their place, as a list. A tuple is one name in pandas only where it is no list of names."""
     if names is None:
         return []
-    return [Column(name) if _frames.is_column(name) else name for name in (names if isinstance(names, (list, tuple)) else [names])]
+    return [Column(name) if is_column(name) else name for name in (names if isinstance(names, (list, tuple)) else [names])]
 
 
 def names_of_both(names: Names, argument: str) -> list[Hashable]:
@@ -34,7 +34,7 @@ def with_arrays(left: Frame, names: tuple[list[Hashable], list[Hashable]]) -> Fr
     """The left frame of a join with a column for each key that is an array on both sides, at its place among the keys, as pandas has it."""
     for number, (name, other) in enumerate(zip(*names)):
         if isinstance(name, Column) and isinstance(other, Column):
-            left = left.with_column(number, f"key_{number}", name.data)
+            left = _frames.with_column(left, number, f"key_{number}", name.data)
     return left
 
 
