@@ -10,7 +10,8 @@ Found(values=array([2, 0]), found=array([ True, False]))
 
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
   :class:`GroupedIndex`: keys in groups; :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
-* :func:`merge_asof`, :func:`merge`, :func:`merge_nearest`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
+* :func:`merge_asof`, :func:`merge`, :func:`merge_nearest`, :func:`interval_join`, :func:`range_join`, :func:`lookup`: joins of frames of
+  pandas, polars, pyarrow and DuckDB.
 * :class:`FrameIndex`: a frame that is kept and asked many times.
 * :func:`load`: an index of any class from its file.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
@@ -24,16 +25,20 @@ import os as _os
 from . import _native, errors
 from ._arrays import Array, Found, Output, asarray
 from ._asof import merge_asof
+from ._between import interval_join, range_join
 from ._device import Device, Pool
 from ._doctor import doctor
 from ._files import load
 from ._frame_index import FrameIndex
 from ._groups import GroupedIndex
-from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
+from ._index import Index
 from ._intervals import IntervalIndex, IntervalRows
-from ._merge import lookup, merge, range_join
+from ._merge import lookup, merge
 from ._multi import ChangeReport, MultiIndex, ValueRows
 from ._nearest import merge_nearest
+from ._options import INSERT, REMOVE, UPDATE
+from ._results import KeyRanges, KeyScans, RangeMatches, Ranges, Scans, UpdateReport
+from ._set import Set
 from ._strings import StringIndex, StringRanges
 from .errors import Error
 
@@ -69,6 +74,7 @@ __all__ = [
     "asarray",
     "doctor",
     "errors",
+    "interval_join",
     "load",
     "lookup",
     "merge",

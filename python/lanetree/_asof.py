@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from . import _entries, _frames, _keys, _merge, _missing
 from ._device import Device
-from ._frames import Column, Frame, PandasFrame, Rows, Suffixes
-from ._index import Direction
+from ._frame import Column, Frame, Rows, Suffixes
+from ._frame_pandas import PandasFrame
 from ._keys import Codes, Key
 from ._merge import Names
+from ._options import Direction
 
 
 def merge_asof(

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from . import _keys, _native
 from ._device import Device
-from ._frames import Rows
+from ._frame import Rows
 from ._groups import GroupedIndex
-from ._index import Direction, Index
+from ._index import Index
+from ._options import Direction
 
 #: The group of each row or query; None if there is one group alone.
 Groups = Any
@@ -45,8 +46,9 @@ class Order:
     by_number: Rows
     rows: Rows
 
-    def __init__(self, groups: Groups, numbers: npt.NDArray[Any]) -> None:
-        self.by_number = self.rows = np.argsort(numbers, kind="stable")
+    def __init__(self, groups: Groups, numbers: npt.NDArray[Any], is_first: npt.NDArray[np.bool_] | None = None) -> None:
+        """`is_first` says which rows are before all others of their group, whatever their numbers."""
+        self.by_number = self.rows = np.argsort(numbers, kind="stable") if is_first is None else np.lexsort((numbers, ~is_first))
         self._width = numbers.size + 1
         if groups is not None:
             groups = groups[self.by_number]

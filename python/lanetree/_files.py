@@ -1,4 +1,4 @@
-"""Files of NumPy's (``.npz``) for indexes of several columns, and which class the file of a path is of."""
+"""Files of sorted pairs, those of NumPy (``.npz``) for indexes of several columns, and which class the file of a path is of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _missing, errors
+from . import _arrays, _missing, _native, errors
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -20,6 +20,8 @@ _PAIRS, _ARCHIVE = b"LANETREE", b"PK\x03\x04"
 _KIND, _VERSION = "lanetree", "1"
 #: The entry of the time zones of the columns, in their order; "" for none.
 _ZONES = "time zones"
+#: The dtypes of keys, by their native names.
+_KEY_OF = {name: np.dtype(dtype) for dtype, name in _arrays._KEYS.items()}
 
 
 def write(path: str | os.PathLike[str], kind: str, columns: dict[str, npt.NDArray[Any]]) -> None:
@@ -110,12 +112,84 @@ def load(path: str | os.PathLike[str], device: str | Device | None = None) -> An
     import lanetree
 
     if _begin(path) == _PAIRS:
-        from . import _index
-
-        _, values, has_several, _ = _index._read(path, None, None)
+        _, values, has_several, _ = read_pairs(path, None, None)
         kind = lanetree.Set if values is None else lanetree.MultiIndex if has_several else lanetree.Index
         return kind.load(path, device)
     name, _ = read(path)
     if name not in ("StringIndex", "GroupedIndex", "IntervalIndex", "FrameIndex"):
         raise errors.Unsupported(f"{os.fspath(path)!r} is of a {name}, which this version does not have: load it with a newer lanetree")
     return getattr(lanetree, name).load(path, device)
+
+
+def write_pairs(
+    path: str | os.PathLike[str],
+    keys: tuple[npt.NDArray[Any], np.dtype[Any]],
+    values: tuple[npt.NDArray[Any] | None, np.dtype[Any] | None],
+    has_several: bool,
+    nulls: str | None,
+) -> None:
+    """Writes sorted pairs, given as columns and dtypes, to a file that the Rust library loads, too.
+
+    The file notes the dtypes, whether keys may have several values, and where nulls are in the order, if they are keys.
+    """
+    names = [f"{dtype.str}{_at_zone(dtype)}" for dtype in (keys[1], values[1]) if dtype is not None]
+    note = f"numpy {names[0]} {''.join(names[1:])}" + ("" if nulls is None else f" {nulls}")
+    width = 0 if values[1] is None else values[1].itemsize
+    _native.write_file(os.fspath(path), _arrays.word_of(keys[1], "keys"), keys[0], values[0], width, has_several, note)
+
+
+def _at_zone(dtype: np.dtype[Any]) -> str:
+    zone = _missing.zone_of(dtype)
+    return "" if zone is None else f"@{zone}"
+
+
+def _dtype_of(note: str) -> np.dtype[Any]:
+    """A dtype, and its time zone, as a file's note has them."""
+    name, _, zone = note.partition("@")
+    return _missing.zoned(np.dtype(name), zone or None)
+
+
+def read_pairs(
+    path: str | os.PathLike[str], key_dtype: npt.DTypeLike | None, value_dtype: npt.DTypeLike | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, bool, str | None]:
+    """Keys and values of a file, whether keys may occur several times, and where nulls are in the order, if they are keys.
+
+    Dtypes are those asked for, or noted in the file.
+    """
+    key, keys, values, has_several, note = _native.read_file(os.fspath(path))
+    noted, nulls = note.split(" "), None
+    noted_key: np.dtype[Any] | None = None
+    noted_value: np.dtype[Any] | None = None
+    if len(noted) == 4 and noted[3] in ("first", "last"):
+        nulls = noted.pop()
+    if len(noted) == 3 and noted[0] == "numpy":
+        try:
+            noted_key, noted_value = _dtype_of(noted[1]), _dtype_of(noted[2]) if noted[2] else None
+        except TypeError as error:
+            raise errors.Damaged(f"the note of the file's dtypes is {note!r}, which NumPy does not know") from error
+    keys = _seen_as("keys", keys, _KEY_OF[key], noted_key, key_dtype)
+    if values is not None:
+        values = _seen_as("values", values, np.dtype(f"i{values.itemsize}"), noted_value, value_dtype)
+    return keys, values, has_several, nulls
+
+
+def refuse_several(has_several: bool) -> None:
+    if has_several:
+        raise errors.Several("the file is of a multi-map, whose keys may have several values: use MultiIndex.load")
+
+
+def _seen_as(what: str, words: npt.NDArray[Any], dtype: np.dtype[Any], *wanted: npt.DTypeLike | None) -> npt.NDArray[Any]:
+    """A file's words, which are of a dtype, as that which the file notes, and that as what the caller asks for.
+
+    Keys of floats stay what they are, since they are ordered as such, and times keep their unit: integers are what their numbers are.
+    """
+    is_signed = {"i": True, "m": True, "M": True, "u": False}
+    for to in (np.dtype(it) for it in wanted if it is not None):
+        is_other = dtype.kind in "mM" and to.kind != "i"
+        if what == "keys":
+            is_other |= "f" in (to.kind, dtype.kind) or is_signed.get(to.kind) != is_signed[dtype.kind]
+        if to.itemsize != words.itemsize or (to != dtype and is_other):
+            raise TypeError(f"the file has {what} of {dtype}, which are not seen as {to}: load them as {dtype}, and convert them")
+        dtype = to
+    _arrays.word_of(dtype, what)
+    return words.view(dtype)

@@ -12,11 +12,13 @@ import numpy.typing as npt
 from . import _arrays, _asof, _frames, _keys, _merge, _missing, errors
 from ._device import Device
 from ._entries import Entries, Groups, Spans
-from ._frames import Frame, Rows, Suffixes
+from ._frame import Frame, Rows, Suffixes
+from ._frame_arrow import ArrowFrame, DuckFrame
+from ._frame_pandas import PandasFrame
 from ._held import Held, is_there
-from ._index import Direction, Inclusive, _closed
 from ._merge import Names
 from ._multi import ChangeReport
+from ._options import Direction, Inclusive, closed_of
 from ._strings import StringIndex
 
 
@@ -221,12 +223,12 @@ class FrameIndex(Held):
     def to_pandas(self) -> Any:
         """The table as a DataFrame of pandas."""
         importlib.import_module("pandas")
-        return _frames.in_form_of(_frames.PandasFrame(None, ""), self._table.frame).kept().data
+        return _frames.in_form_of(PandasFrame(None, ""), self._table.frame).kept().data
 
     def to_arrow(self) -> Any:
         """The table as a Table of pyarrow, without the index of a DataFrame."""
         pyarrow = importlib.import_module("pyarrow")
-        return _frames.in_form_of(_frames.ArrowFrame(pyarrow.table({}), ""), self._table.frame).data
+        return _frames.in_form_of(ArrowFrame(pyarrow.table({}), ""), self._table.frame).data
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -333,7 +335,7 @@ class FrameIndex(Held):
         DataFrame, Table, RecordBatch or DuckDBPyRelation
             The rows, of the table's library: in the order of their keys, and of equal keys in that of the table.
         """
-        closed, table = _closed(inclusive), self._table
+        closed, table = closed_of(inclusive), self._table
         table.check_by(by)
         first, last = (None if bound is None else table.numbers_there([bound], name) for bound, name in ((low, "low"), (high, "high")))
         groups: Groups = None
@@ -430,7 +432,7 @@ class FrameIndex(Held):
 
     def _parts(self) -> tuple[Any, ...]:
         frame = self._table.frame
-        return (frame.data if isinstance(frame, _frames.DuckFrame) else frame.given(frame.data),)
+        return (frame.data if isinstance(frame, DuckFrame) else frame.given(frame.data),)
 
     def _options(self) -> dict[str, Any]:
         return {"on": self.on, "by": self.by}
@@ -438,7 +440,7 @@ class FrameIndex(Held):
     def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
         pyarrow = importlib.import_module("pyarrow")
         frame = self._table.frame
-        data = frame.data if isinstance(frame, _frames.ArrowFrame) else pyarrow.Table.from_pandas(frame.data) if isinstance(frame, _frames.PandasFrame) else frame.data.to_arrow()
+        data = frame.data if isinstance(frame, ArrowFrame) else pyarrow.Table.from_pandas(frame.data) if isinstance(frame, PandasFrame) else frame.data.to_arrow()
         sink = pyarrow.BufferOutputStream()
         with pyarrow.ipc.new_stream(sink, data.schema) as writer:
             writer.write_table(data)

@@ -13,8 +13,9 @@ from ._device import Device
 from ._columns import Nulls, Rows
 from ._held import Held, is_there, objects, whole_number
 from ._joins import How, Probes, Ties
-from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport
+from ._options import INSERT, REMOVE, UPDATE, Direction
 from ._progress import Progress
+from ._results import UpdateReport
 
 
 class GroupedIndex(Held):

@@ -11,7 +11,7 @@ from . import _arrays, _columns, _missing, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._held import Given, Keyed, is_there, objects, whole_number
-from ._index import Inclusive, _closed
+from ._options import Inclusive, closed_of
 from ._progress import Progress
 
 
@@ -117,7 +117,7 @@ class IntervalIndex(Keyed):
     ) -> None:
         _columns.check_nulls(nulls, "open")
         wanted = None if key_dtype is None else np.dtype(key_dtype)
-        has_start, has_end = _closed(closed, "closed")
+        has_start, has_end = closed_of(closed, "closed")
         is_open = [np.zeros(0, np.bool_)] * 2
         if nulls == "open":
             starts, is_open[0] = _open_bounds(starts, wanted, "the starts", False)

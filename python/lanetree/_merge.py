@@ -1,16 +1,13 @@
-"""Joins of frames by equal keys and by ranges: :func:`merge`, :func:`lookup`, :func:`range_join`."""
+"""Joins of frames by equal keys: :func:`merge`, :func:`lookup`."""
 
 from __future__ import annotations
 
 from typing import Any, Hashable
 
 import numpy as np
-import numpy.typing as npt
 
 from . import _frames, _joins, _keys, _native
-from ._entries import Order, Spans
-from ._frames import Column, Frame, Suffixes
-from ._index import Inclusive, _closed
+from ._frame import Column, Frame, Suffixes, is_column
 from ._joins import How
 from ._keys import Key
 
@@ -22,7 +19,7 @@ def listed(names: Names) -> list[Hashable]:
     """Names of columns, and arrays in their place, as a list. A tuple is one name in pandas only where it is no list of names."""
     if names is None:
         return []
-    return [Column(name) if _frames.is_column(name) else name for name in (names if isinstance(names, (list, tuple)) else [names])]
+    return [Column(name) if is_column(name) else name for name in (names if isinstance(names, (list, tuple)) else [names])]
 
 
 def names_of_both(names: Names, argument: str) -> list[Hashable]:
@@ -37,12 +34,12 @@ def with_arrays(left: Frame, names: tuple[list[Hashable], list[Hashable]]) -> Fr
     """The left frame of a join with a column for each key that is an array on both sides, at its place among the keys, as pandas has it."""
     for number, (name, other) in enumerate(zip(*names)):
         if isinstance(name, Column) and isinstance(other, Column):
-            left = left.with_column(number, f"key_{number}", name.data)
+            left = _frames.with_column(left, number, f"key_{number}", name.data)
     return left
 
 
-def columns_pair(both: Names, left: Names, right: Names, argument: str) -> tuple[list[Hashable], list[Hashable]]:
-    """The names of columns on both sides, from one argument for both or one for each."""
+def columns_pair(both: Names, left: Names, right: Names, argument: str, is_paired: bool = True) -> tuple[list[Hashable], list[Hashable]]:
+    """The names of columns on both sides, from one argument for both or one for each; of the same number, if they are compared in pairs."""
     if both is not None:
         if left is not None or right is not None:
             raise ValueError(f"{argument} and left_{argument} or right_{argument} are both given: give {argument}, or the other two")
@@ -51,7 +48,7 @@ def columns_pair(both: Names, left: Names, right: Names, argument: str) -> tuple
         given, lacking = ("left", "right") if right is None else ("right", "left")
         raise ValueError(f"{given}_{argument} is given without {lacking}_{argument}: give both, or {argument} if the names are the same")
     names = listed(left), listed(right)
-    if len(names[0]) != len(names[1]):
+    if is_paired and len(names[0]) != len(names[1]):
         raise ValueError(f"left_{argument} has {len(names[0])} names, and right_{argument} {len(names[1])}: give the same number")
     return names
 
@@ -143,7 +140,7 @@ def merge(
     if how in ("semi", "anti"):
         is_there = np.zeros(codes.below, np.bool_)
         is_there[codes.right] = True
-        return one.given(one.take(np.flatnonzero(is_there[codes.left] == (how == "semi"))))
+        return _frames.selected(one, is_there[codes.left] == (how == "semi"))
     one = with_arrays(one, names)
     rows, found = _native.equal_rows(codes.left, codes.right, codes.below, how == "left")
     # A row for each row of the left side, if no key is there twice on the right one.
@@ -202,81 +199,3 @@ def lookup(keys: Any, frame: Any, on: Hashable, column: Hashable) -> Any:
     rows = np.full(codes.below, -1)
     rows[codes.right] = np.arange(other.size)
     return other.series(column, rows[codes.left], keys)
-
-
-def range_join(
-    left: Any,
-    right: Any,
-    on: tuple[Hashable, Hashable, Hashable],
-    closed: Inclusive = "both",
-    by: Names = None,
-    left_by: Names = None,
-    right_by: Names = None,
-    suffixes: Suffixes = ("_x", "_y"),
-) -> Any:
-    """Join each row of `left` with the rows of `right` between whose bounds it is.
-
-    Parameters
-    ----------
-    left, right : DataFrame, Series, Table, RecordBatch or DuckDBPyRelation
-        Frames, as for :func:`merge_asof`.
-    on : tuple of three labels
-        The column of `left`, and the columns of `right` that have the lower and the upper bounds. A missing bound is none: the range is
-        open to that side. A missing element of `left` is in no range.
-    closed : {"both", "left", "right", "neither"}, default "both"
-        Which bounds belong to a range.
-    by, left_by, right_by : label or list of labels, optional
-        Columns that have to be equal, as for :func:`merge_asof`.
-    suffixes : pair of str or None, default ("_x", "_y")
-        As for :func:`merge_asof`.
-
-    Returns
-    -------
-    DataFrame, Table, RecordBatch or DuckDBPyRelation
-        A row for each pair, in the order of `left`, and of one row of `left` in the order of `right`.
-
-    Raises
-    ------
-    KeyError
-        For a column that is not there.
-    ValueError
-        For columns that cannot be compared exactly.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> events = pandas.DataFrame({"at": [5, 12, 30]})
-    >>> windows = pandas.DataFrame({"low": [0, 10, None], "high": [10, 20, 6], "name": ["a", "b", "c"]})
-    >>> lanetree.range_join(events, windows, on=("at", "low", "high"))
-       at   low  high name
-    0   5   0.0    10    a
-    1   5   NaN     6    c
-    2  12  10.0    20    b
-    """
-    is_closed = _closed(closed)
-    if not isinstance(on, (tuple, list)) or len(on) != 3:
-        raise ValueError(f"on is {on!r}: give three columns, (that of left, the lower bound, the upper bound)")
-    frames = _frames.frames_of(left, right)
-    one, other = frames
-    names = columns_pair(by, left_by, right_by, "by")
-    point, low, high = (frame.key(name, "on") for frame, name in zip((one, other, other), on))
-    pairs = keys_of(frames, names, "by")
-    codes = _keys.encode(pairs, one.encode) if pairs else None
-
-    # Left rows by element; of these the range of each right row is one piece, and in groups one of the group's.
-    points, lows, _ = _keys.numbers(point, low, is_exact=False)
-    others, highs, _ = _keys.numbers(point, high, is_exact=False)
-    present = np.arange(one.size) if point.valid is None else np.flatnonzero(point.valid)
-    order = Order(None if codes is None else codes.left[present], points[present])
-    by_number = present[order.by_number]
-    starts = np.searchsorted(points[by_number], lows, "left" if is_closed[0] else "right")
-    ends = np.searchsorted(others[by_number], highs, "right" if is_closed[1] else "left")
-    starts = starts if low.valid is None else np.where(low.valid, starts, 0)
-    ends = ends if high.valid is None else np.where(high.valid, ends, by_number.size)
-    groups = None if codes is None else codes.right
-    starts, ends = order.places(groups, starts), order.places(groups, ends)
-    spans = Spans(starts, np.maximum(ends - starts, 0))
-    found = np.repeat(np.arange(other.size), spans.counts)
-    rows = present[order.rows[spans.places()]]
-    by_left = np.argsort(rows, kind="stable")
-    return _frames.joined(one, other, (rows[by_left], found[by_left]), same(names), suffixes)

@@ -229,9 +229,9 @@ def _of_pandas(array: Any, what: str, is_value: bool) -> tuple[npt.NDArray[Any],
         # `asarray` makes floats of integers.
         made, valid = inner.to_numpy(dtype=dtype.numpy_dtype, na_value=0), None
     else:
-        from . import _frames
+        from ._frame_pandas import PandasFrame
 
-        return _of_key(_frames.PandasFrame(None, "").key_of(sys.modules["pandas"].Series(array), what), what, dtype)
+        return _of_key(PandasFrame(None, "").key_of(sys.modules["pandas"].Series(array), what), what, dtype)
     missing = np.asarray(array.isna(), np.bool_)
     return made, ~missing if valid is None else valid & ~missing
 
@@ -247,9 +247,9 @@ def _of_pyarrow(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     dtype = column.type
     if _is_taken_in_place(dtype) and (not hasattr(column, "num_chunks") or column.num_chunks):
         return from_arrow(column, what)
-    from . import _frames
+    from ._frame_arrow import ArrowFrame
 
-    return _of_key(_frames.ArrowFrame.key_of_arrow(column, f"{what} ({dtype})"), what, dtype)
+    return _of_key(ArrowFrame.key_of_arrow(column, f"{what} ({dtype})"), what, dtype)
 
 
 def _of_polars(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
@@ -258,9 +258,9 @@ def _of_polars(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     is_native = dtype in (polars.Int32, polars.Int64, polars.UInt32, polars.UInt64, polars.Float32, polars.Float64, polars.Duration)
     if len(column) and (is_native or dtype == polars.Datetime and dtype.time_zone is None):
         return from_arrow(column, what)
-    from . import _frames
+    from ._frame_polars import PolarsFrame
 
-    return _of_key(_frames.PolarsFrame(None, "").key_of(column, what), what, dtype)
+    return _of_key(PolarsFrame(None, "").key_of(column, what), what, dtype)
 
 
 def _of_key(key: _keys.Key, what: str, dtype: Any) -> tuple[npt.NDArray[Any], Valid]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _joins, _native, _progress
+from . import _arrays, _files, _native, _progress
 from ._arrays import ArrayLike, Found, Output
-from ._device import Device
 from ._columns import KeyNulls
-from ._held import _BOOL, _INT64, Sorted, restored
-from ._joins import How, Probes
-from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read
+from ._device import Device
+from ._held import _BOOL, _INT64, restored
+from ._joins import How
+from ._pairs import NumberPairs
 from ._progress import Progress
 
 
@@ -41,7 +41,7 @@ def _report(done: tuple[int, int, int, int, str]) -> ChangeReport:
     return ChangeReport(inserted, removed, unmatched)
 
 
-class MultiIndex(Sorted):
+class MultiIndex(NumberPairs[tuple[Output, ...]]):
     """An ordered index of keys with any number of values each, in the order in which they were inserted.
 
     Parameters
@@ -60,8 +60,10 @@ class MultiIndex(Sorted):
     ValueRows(offsets=array([0, 2, 2, 3]), values=array([50, 51, 30]))
     """
 
-    __slots__ = ("value_dtype",)
+    __slots__ = ("_value",)
     _index: _native.Multi
+    _value: np.dtype[Any]
+    _has_several = True
 
     def __init__(
         self,
@@ -75,12 +77,12 @@ class MultiIndex(Sorted):
         progress: Progress = None,
     ) -> None:
         on, (own_keys, own_values) = self._take(nulls, key_dtype, device, stream, keys, values)
-        self.value_dtype = own_values.dtype
+        self._value, self._numbers = own_values.dtype, None
         word = _arrays.word_of(self.key_dtype, "keys")
-        _arrays.word_of(self.value_dtype, "values")
+        _arrays.word_of(self._value, "values")
         with _progress.waiting(progress, len(own_keys.raw), "building an index of"):
             self._index = _native.Multi(
-                self.device._native, word, own_keys.raw, own_values.raw, self.value_dtype.itemsize, on
+                self.device._native, word, own_keys.raw, own_values.raw, self._value.itemsize, on
             )
 
     def get(self, queries: ArrayLike, *, stream: Any = None) -> ValueRows:
@@ -99,17 +101,18 @@ class MultiIndex(Sorted):
             ``(offsets, values)``
         """
         find = lambda queries, on: self._index.get(queries[0], on)
-        return ValueRows(*self._ranges(find, (None, self.value_dtype), (queries, "the queries"), stream=stream))
+        return ValueRows(*self._ranges(find, (None, self._value), (queries, "the queries"), stream=stream))
 
     def count(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many values each of `queries` has: int64, of the shape of the queries; otherwise like :meth:`Index.contains`."""
         count = lambda queries, counts, on: self._index.count(queries, counts[0], on)
         return self._results(count, queries, ((_INT64, 0),), None, stream)[0]
 
-    def contains(self, queries: ArrayLike, *, stream: Any = None) -> Output:
-        """Whether each of `queries` is a key of the index; otherwise like :meth:`Index.contains`."""
-        find = lambda keys, found, on: self._index.one(keys, False, (None, found[0], 0), on)
-        return self._results(find, queries, ((_BOOL, 0),), None, stream)[0]
+    def _find(self, keys: Any, found: Any, on: _native.Stream | None) -> None:
+        self._index.one(keys, False, (None, found[0], 0), on)
+
+    def _count(self, bounds: Any, closed: tuple[bool, bool], counts: Any, on: _native.Stream | None) -> None:
+        self._index.count_range(bounds, closed, counts, on)
 
     @overload
     def first(self) -> tuple[Any, Any]: ...
@@ -145,189 +148,22 @@ class MultiIndex(Sorted):
         return self._pair_at_end(True) if queries is None else self._one(queries, True, default, stream)
 
     def _one(self, queries: ArrayLike, is_last: bool, default: Any, stream: Any) -> Found:
-        miss = _arrays.word(default, self.value_dtype)
+        miss = _arrays.word(default, self._value)
         find = lambda keys, made, on: self._index.one(keys, is_last, (*made, miss), on)
-        return Found(*self._results(find, queries, ((self.value_dtype, miss), (_BOOL, 0)), None, stream))
+        return Found(*self._results(find, queries, ((self._value, miss), (_BOOL, 0)), None, stream))
 
-    def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Output:
-        """How many pairs have keys below each of `queries`, or for "right" not above; otherwise like :meth:`Index.searchsorted`."""
-        if side not in ("left", "right"):
-            raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
-        find = lambda keys, ranks, on: self._index.rank(keys, side == "right", ranks[0], on)
-        return self._results(find, queries, ((_INT64, 0),), None, stream, is_rank=True)[0]
-
-    def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Output, Output, Output]:
-        """The last pair whose key is not above each of `queries`, of equal keys the one that was inserted last.
-
-        Otherwise like :meth:`Index.predecessor`.
-        """
-        return self._neighbor(queries, True, default, stream)
-
-    def successor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Output, Output, Output]:
-        """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
-        return self._neighbor(queries, False, default, stream)
-
-    def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Output, Output, Output]:
-        miss = _arrays.word(default, self.value_dtype)
-        find = lambda keys, made, on: self._index.neighbor(keys, predecessor, made[0], (*made[1:], miss), on)
-        outputs = (self.key_dtype, 0), (self.value_dtype, miss), (_BOOL, 0)
-        near, values, found = self._results(find, queries, outputs, None, stream)
-        return near, values, found
-
-    def range(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        *,
-        inclusive: Inclusive = "both",
-        limit: int | None = None,
-        stream: Any = None,
-    ) -> Ranges:
-        """The pairs of each range; otherwise like :meth:`Index.range`."""
-        closed, most = _closed(inclusive), _limit(limit)
-        find = lambda bounds, on: self._index.range(bounds, closed, most, on)
-        dtypes = self.key_dtype, self.value_dtype
-        return Ranges(*self._ranges(find, dtypes, (starts, "the starts"), (ends, "the ends"), stream=stream))
-
-    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Output:
-        """How many pairs each range has; otherwise like :meth:`Index.count_range`."""
-        closed = _closed(inclusive)
-        count = lambda bounds, counts, on: self._index.count_range(bounds, closed, counts, on)
-        return self._counts(count, (starts, "the starts"), (ends, "the ends"), stream=stream)
-
-    @overload
-    def join(
-        self, probes: ArrayLike, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> tuple[Output, ...]: ...
-    @overload
-    def join(
-        self, probes: ArrayLike, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> Output: ...
-    def join(
-        self,
-        probes: ArrayLike,
-        how: How = "inner",
-        *,
-        valid: ArrayLike | None = None,
-        stream: Any = None,
-        progress: Progress = None,
-    ) -> Any:
-        """Joins rows of probes with the index, by key.
-
-        Parameters
-        ----------
-        probes : array_like
-            Keys, of the index's dtype, in one dimension, some of which may be null, as in :meth:`Index.join`.
-        how : {"inner", "left", "semi", "anti"}, default "inner"
-        valid : array_like, optional
-            As in :meth:`Index.join`.
-        stream : optional
-            As in :meth:`Index.contains`. The call waits, to learn how many matches there are.
-        progress : bool or callable, optional
-            As for a build: the call is one piece.
-
-        Returns
-        -------
-        (left, values) : arrays
-            For "inner": a row for each pair of a probe with a value of its key, in the order of the probes. For "left" in addition one
-            for each probe that is absent, at its place, and whether there is a value, which is 0 if not: ``(left, values, found)``.
-        left : array of int64
-            For "semi" the probes that are present, for "anti" those that are not.
-        """
-        _joins.check(how)
-        with _progress.waiting(progress, len(probes) if progress else 0, "joining"):
-            return self._joined(probes, how, valid, stream)
-
-    def _joined(self, probes: ArrayLike, how: How, valid: ArrayLike | None, stream: Any) -> Any:
-        if _arrays.on_device(probes):
-            join = lambda probes, asked, on: self._index.join(probes[0], asked, on)
-            return self._join_on(join, (self.value_dtype,), how, valid, stream, (probes, "the probes"))
-        rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
+    def _matches(self, keys: npt.NDArray[Any], how: How, progress: Progress) -> tuple[npt.NDArray[Any], ...]:
         if how in ("semi", "anti"):
-            return rows.join(how, self.contains(rows.columns[0]))
-        offsets, values = self.get(rows.columns[0])
-        return rows.join(how, np.diff(offsets), values)
+            return (self.contains(keys),)
+        offsets, values = self.get(keys)
+        return np.diff(offsets), values
 
-    @overload
-    def range_join(
-        self, lows: ArrayLike, highs: ArrayLike, how: Literal["inner", "left"] = ..., *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> tuple[Output, ...]: ...
-    @overload
-    def range_join(
-        self, lows: ArrayLike, highs: ArrayLike, how: Literal["semi", "anti"], *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> Output: ...
-    def range_join(
-        self,
-        lows: ArrayLike,
-        highs: ArrayLike,
-        how: How = "inner",
-        *,
-        inclusive: Inclusive = "both",
-        valid: ArrayLike | None = None,
-        stream: Any = None,
-        progress: Progress = None,
-    ) -> Any:
-        """Joins ranges with the pairs whose keys are in them: a row for each value, in the order of the keys, and of one key in that in
-        which its values were inserted. The columns are named as in :meth:`join`; otherwise like :meth:`Index.range_join`.
-        """
-        return self._join_between(lows, highs, how, (_closed(inclusive), None), valid, stream, progress)
+    def _rows_between(self, bounds: Any, how: How, by: tuple[tuple[bool, bool], int | None]) -> tuple[npt.NDArray[Any], ...]:
+        offsets, _, values = self._index.rows_between(bounds, by, how in ("inner", "left"))
+        return np.diff(offsets), values.view(self._value)
 
-    @overload
-    def band_join(
-        self, probes: ArrayLike, distance: Any, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> tuple[Output, ...]: ...
-    @overload
-    def band_join(
-        self, probes: ArrayLike, distance: Any, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
-    ) -> Output: ...
-    def band_join(
-        self,
-        probes: ArrayLike,
-        distance: Any,
-        how: How = "inner",
-        *,
-        valid: ArrayLike | None = None,
-        stream: Any = None,
-        progress: Progress = None,
-    ) -> Any:
-        """Joins probes with the pairs whose keys are at most `distance` away, as :meth:`Index.band_join`; otherwise like :meth:`range_join`."""
-        far = _distance(distance, self.key_dtype)
-        return self._join_between(probes, probes, how, ((True, True), far), valid, stream, progress)
-
-    def _join_between(
-        self,
-        lows: ArrayLike,
-        highs: ArrayLike,
-        how: How,
-        by: tuple[tuple[bool, bool], int | None],
-        valid: ArrayLike | None,
-        stream: Any,
-        progress: Progress,
-    ) -> Any:
-        _joins.check(how)
-        with _progress.waiting(progress, len(lows) if progress else 0, "joining"):
-            if _arrays.on_device(lows):
-                join = lambda bounds, asked, on: self._index.join_between(bounds, by, asked, on)
-                given = (lows, "the lows"), (highs, "the highs")
-                return self._join_on(join, (self.value_dtype,), how, valid, stream, *given)
-            columns = [(lows, self.key_dtype, "the lows"), (highs, self.key_dtype, "the highs")]
-            rows = Probes(valid, self.nulls, *columns[: 1 if highs is lows else 2])
-            has_rows = how in ("inner", "left")
-            offsets, _, values = self._index.rows_between((rows.columns[0], rows.columns[-1]), by, has_rows)
-            return rows.join(how, np.diff(offsets), values.view(self.value_dtype))
-
-    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """All pairs, in ascending order of their keys: two arrays in host memory."""
-        _, keys, values = self._index.pairs()
-        return keys.view(self.key_dtype), values.view(self.value_dtype)
-
-    def keys(self) -> npt.NDArray[Any]:
-        """The key of every pair, in ascending order."""
-        return self.items()[0]
-
-    def values(self) -> npt.NDArray[Any]:
-        """All values, in the order of their keys."""
-        return self.items()[1]
+    def _raw_pairs(self) -> tuple[Any, ...]:
+        return self._index.pairs()
 
     def insert(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> ChangeReport:
         """Insert pairs: each value goes after those that its key has. All or nothing.
@@ -343,25 +179,15 @@ class MultiIndex(Sorted):
         -------
         ChangeReport
         """
-        raw, given, on = self._pairs_on(keys, values, self.value_dtype, stream)
+        raw, given, on = self._pairs_on(keys, values, self._value, stream)
         return _report(self._index.insert(raw, given, on))
 
     def remove(self, keys: ArrayLike, values: ArrayLike | None = None, *, stream: Any = None) -> ChangeReport:
         """Remove all pairs of each key, or, with `values`, the first pair of each key with an equal value. All or nothing."""
         if values is not None and _arrays.on_device(keys):
             raise ValueError("pairs to remove are arrays in host memory")
-        raw, given, on = self._pairs_on(keys, values, self.value_dtype, stream, is_new=False)
+        raw, given, on = self._pairs_on(keys, values, self._value, stream, is_new=False)
         return _report(self._index.remove(raw, given, on))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save all pairs to a file, in place of one that is there; otherwise like :meth:`Index.save`.
-
-        The file is one of a multi-map: :meth:`load` alone makes an index of it.
-        """
-        keys, values = self.items()
-        note = _note(self.key_dtype, self.value_dtype, self.nulls)
-        name = _arrays.word_of(self.key_dtype, "keys")
-        _native.write_file(os.fspath(path), name, keys, values, self.value_dtype.itemsize, True, note)
 
     @classmethod
     def load(
@@ -373,7 +199,7 @@ class MultiIndex(Sorted):
         value_dtype: npt.DTypeLike | None = None,
     ) -> "MultiIndex":
         """An index over the pairs of a file, of a multi-map or of an index; otherwise like :meth:`Index.load`."""
-        keys, values, _, nulls = _read(path, key_dtype, value_dtype)
+        keys, values, _, nulls = _files.read_pairs(path, key_dtype, value_dtype)
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
         return restored(cls, (keys, values), Device(device), {}, nulls)
@@ -388,4 +214,4 @@ class MultiIndex(Sorted):
         return values
 
     def _contents(self) -> str:
-        return f"{len(self):,} pairs of {self.stats()['keys']:,} keys, {self.key_dtype} -> {self.value_dtype}"
+        return f"{len(self):,} pairs of {self.stats()['keys']:,} keys, {self.key_dtype} -> {self._value}"

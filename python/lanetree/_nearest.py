@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from . import _asof, _frames
 from ._entries import Groups, Order, distances
-from ._frames import Rows, Suffixes
+from ._frame import Rows, Suffixes
 from ._merge import Names
 
 

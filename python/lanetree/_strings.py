@@ -15,8 +15,9 @@ from . import _arrays, _columns, _missing, _native, _progress, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._held import Pairs
-from ._index import Inclusive, UpdateReport, _closed, _limit
+from ._options import INSERT, REMOVE, UPDATE, Inclusive, Side, closed_of, is_right, limit_of
 from ._progress import Progress
+from ._results import UpdateReport
 
 #: Objects that are 4 or 16 bytes, in whose order they are.
 _BYTES: dict[type, Callable[[Any], bytes]] = {
@@ -135,14 +136,13 @@ class StringIndex(Pairs):
         found: npt.NDArray[np.bool_] = self.get(queries)[1]
         return found
 
-    def searchsorted(self, queries: Strings, side: str = "left") -> npt.NDArray[np.int64]:
+    def searchsorted(self, queries: Strings, side: Side = "left") -> npt.NDArray[np.int64]:
         """The rank of each of `queries`, as :meth:`Index.searchsorted`. After changes the first such call restores the order."""
-        if side not in ("left", "right"):
-            raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
+        upper = is_right(side)
         strings, _, valid = _packed(queries, self._is_text, "the queries")
         _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
         ranks = np.empty(strings.size, np.int64)
-        self._index.rank(strings, side == "right", ranks)
+        self._index.rank(strings, upper, ranks)
         return ranks
 
     def _places(self, queries: Strings, what: str) -> tuple[npt.NDArray[np.int64], _missing.Valid]:
@@ -152,8 +152,8 @@ class StringIndex(Pairs):
         """
         strings, _, valid = _packed(queries, self._is_text, what)
         sides = np.empty((2, strings.size), np.int64)
-        for ranks, is_right in zip(sides, (False, True)):
-            self._index.rank(strings, is_right, ranks)
+        for ranks, upper in zip(sides, (False, True)):
+            self._index.rank(strings, upper, ranks)
         return sides.sum(axis=0), valid
 
     def predecessor(self, queries: Strings) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
@@ -175,12 +175,12 @@ class StringIndex(Pairs):
     ) -> StringRanges:
         """The pairs of each range, in lexicographic order of their bytes; otherwise like :meth:`Index.range`."""
         present, [first, last] = self._queries((starts, "the starts"), (ends, "the ends"))
-        return self._ranges(self._index.range(first, last, _closed(inclusive), _limit(limit)), present)
+        return self._ranges(self._index.range(first, last, closed_of(inclusive), limit_of(limit)), present)
 
     def prefix(self, prefixes: Strings) -> StringRanges:
         """The pairs whose keys begin with each of `prefixes`."""
         present, [packed] = self._queries((prefixes, "the prefixes"))
-        return self._ranges(self._index.range(packed, None, (True, True), _limit(None)), present)
+        return self._ranges(self._index.range(packed, None, (True, True), limit_of(None)), present)
 
     def _ranges(self, found: tuple[Any, ...], present: _columns.Present | None = None) -> StringRanges:
         rows, offsets, data, values = found
@@ -189,7 +189,7 @@ class StringIndex(Pairs):
 
     def items(self) -> tuple[list[Any], npt.NDArray[Any]]:
         """All pairs, in order of their keys: a list and an array."""
-        _, keys, values = self._ranges(self._index.range(None, None, (True, True), _limit(None)))
+        _, keys, values = self._ranges(self._index.range(None, None, (True, True), limit_of(None)))
         return keys, values
 
     def keys(self) -> list[Any]:
@@ -202,15 +202,15 @@ class StringIndex(Pairs):
 
     def insert(self, keys: Strings, values: ArrayLike) -> UpdateReport:
         """Insert pairs; the value of a key that is present is replaced. Of equal keys the last one's value is kept."""
-        return self._change(0, keys, values)
+        return self._change(INSERT, keys, values)
 
     def update(self, keys: Strings, values: ArrayLike) -> UpdateReport:
         """Replace the values of the keys that are present."""
-        return self._change(1, keys, values)
+        return self._change(UPDATE, keys, values)
 
     def remove(self, keys: Strings) -> UpdateReport:
         """Remove the keys that are present."""
-        return self._change(2, keys, None)
+        return self._change(REMOVE, keys, None)
 
     def _change(self, kind: int, keys: Strings, values: ArrayLike | None) -> UpdateReport:
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
@@ -245,9 +245,10 @@ class StringIndex(Pairs):
 
     def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
         (keys, values), ranks = self.items(), [0, len(self)]
-        for i, (bound, side) in enumerate(((start, "left"), (stop, "right"))):
-            if bound is not None:
-                ranks[i] = int(self.searchsorted([bound], side)[0])
+        if start is not None:
+            ranks[0] = int(self.searchsorted([start], "left")[0])
+        if stop is not None:
+            ranks[1] = int(self.searchsorted([stop], "right")[0])
         return keys[slice(*ranks)], values[slice(*ranks)]
 
     def map(self, column: Strings) -> Any:

@@ -562,3 +562,20 @@ def test_columns_of_arrow_without_nulls_may_have_them_after_a_join() -> None:
     made = lanetree.merge_asof(pyarrow.table([[1]], schema=pyarrow.schema(fields[:1])), right, on="at")
     assert made["bid"].to_pylist() == [None] and [field.nullable for field in made.schema] == [False, True]
     made.validate(full=True)
+
+
+def test_names_of_columns_are_the_callers_own() -> None:
+    left, right = pandas.DataFrame({"at": [1]}).rename_axis(columns="names"), pandas.DataFrame({"at": [1], "bid": [2]})
+    for name in (None, "names"):
+        made = lanetree.merge_asof(left, right.rename_axis(columns=name), on="at")
+        same(made, pandas.merge_asof(left, right.rename_axis(columns=name), on="at"))
+        made.columns.name = "mine"
+        assert lanetree.merge_asof(left, right.rename_axis(columns=name), on="at").columns.name == name and left.columns.name == "names"
+
+
+@pytest.mark.parametrize("columns", [["a", 1], [1, 2], [("a", 1), ("b", 2)], pandas.date_range("2026", periods=2), pandas.CategoricalIndex(["x", "y"])], ids=str)
+def test_names_of_any_kind_are_those_of_pandas(columns: Any) -> None:
+    left = pandas.DataFrame([[1, 2], [3, 4]]).set_axis(columns, axis=1)
+    for right in (left, pandas.DataFrame({"k": [1, 3], "v": [5, 6]}), left.rename(columns=lambda name: "other" if name == columns[1] else name)):
+        on = {"left_on": [columns[0]], "right_on": [right.columns[0]]}
+        same(lanetree.merge(left, right, **on), pandas.merge(left, right, **on))

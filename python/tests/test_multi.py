@@ -39,6 +39,10 @@ def test_queries_and_changes(device: str, key: str, value: str) -> None:
         ordered = np.array([pair[0] for pair in pairs], key)
         for side in ("left", "right"):
             assert np.array_equal(index.searchsorted(queries, side), np.searchsorted(ordered, queries, side))  # type: ignore[call-overload]
+        assert np.array_equal(index.lower_bound(queries), index.rank(queries)) and np.array_equal(index.rank(queries), np.searchsorted(ordered, queries))
+        ranks, has = np.empty(queries.size, np.int64), np.empty(queries.size, bool)
+        assert index.searchsorted(queries, "right", out=ranks) is ranks and np.array_equal(ranks, index.upper_bound(queries))
+        assert index.contains(queries, out=has) is has and has.tolist() == [bool(row) for row in expected]
         for call, at in (
             (index.predecessor, np.searchsorted(ordered, queries, "right") - 1),
             (index.successor, np.searchsorted(ordered, queries)),
