@@ -31,7 +31,8 @@ const READ: [(&str, &str); 5] = [
 const DATA: &str = "benches/record/";
 
 /// What belongs to no package, and is read by the tests of links alone, or not at all.
-const PROSE: [&str; 5] = [".ci/passed", ".gitignore", ".github/", "LICENSE-APACHE", "LICENSE-MIT"];
+const PROSE: [&str; 8] =
+    [".ci/passed", ".gitignore", ".github/", "CITATION.cff", "LICENSE-APACHE", "LICENSE-MIT", "deny.toml", "site/"];
 
 /// Tasks of this program that are steps of their own, by their files.
 const TASKS: [(&str, Rare); 4] = [

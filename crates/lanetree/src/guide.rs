@@ -19,3 +19,9 @@ pages! {
     SeveralGpus: "several-gpus.md",
     TestingWithoutAGpu: "testing-without-a-gpu.md",
 }
+
+// It needs the feature `files`.
+#[cfg(unix)]
+pages! {
+    SavingAndLoading: "saving-and-loading.md",
+}
