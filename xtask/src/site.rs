@@ -49,31 +49,28 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let here = std::env::current_dir().unwrap_or_default();
     let out = options.out.as_ref().map_or_else(|| paths::target().join("site"), |out| here.join(out));
     make_empty(&out)?;
-    let parts =
-        [(!options.book).then_some(RUST), options.python.as_ref().map(|_| PYTHON), (!options.book).then_some(FIGURES)];
+    let made = (!options.book).then_some(());
+    let parts = [made.map(|()| RUST), options.python.as_ref().map(|_| PYTHON), made.map(|()| FIGURES)];
     let source = paths::target().join("site-source");
-    write_source(
-        &source,
-        options.repository.as_deref(),
-        &parts.map(Option::into_iter).into_iter().flatten().collect::<Vec<_>>(),
-    )?;
+    write_source(&source, options.repository.as_deref(), &parts.into_iter().flatten().collect::<Vec<_>>())?;
     process::run(Command::new(mdbook).arg("build").arg(&source).arg("--dest-dir").arg(&out))?;
     // mdBook empties the folder.
     paths::write(&out.join(MARK), "")?;
     if !options.book {
-        document(&out.join("api"))?;
         let arguments = vec![OsString::from("--out"), out.join(FIGURES.1).into_os_string()];
         report::run(&runner::Options { arguments })?;
+        take_along(&out.join(FIGURES.1), &out)?;
     }
     if let Some(python) = &options.python {
         let mut command = Command::new(python);
-        process::run(
-            command
-                .args(["-m", "pdoc", "--docformat", "numpy", "lanetree", "--output-directory"])
-                .arg(out.join("python")),
-        )?;
+        command.args(["-m", "pdoc", "--docformat", "numpy", "lanetree", "--output-directory"]);
+        process::run(command.arg(out.join("python")))?;
     }
+    // Without rustdoc's, which have a check of their own.
     let pages = pages::html(&out)?;
+    if !options.book {
+        document(&out.join("api"))?;
+    }
     let broken: Vec<_> = pages.iter().flat_map(|(path, page)| broken(path, page, &pages, &out)).collect();
     if !broken.is_empty() {
         return Err(Failure::Wrong(format!("links of the site that lead nowhere:\n{}", broken.join("\n"))));
@@ -183,12 +180,32 @@ fn document(to: &Path) -> Result<()> {
     pages::prepare()?;
     let packages = packages::published()?;
     let mut command = process::cargo();
-    command.args(["doc", "--no-deps", "--locked", "--features"]);
-    command.arg("lanetree/all-indexes,lanetree/cuda,lanetree/emulator,lanetree/files,lanetree/serde");
+    // As `package.metadata.docs.rs` of the library has them.
+    command.args(["doc", "--no-deps", "--locked", "--features", "all-indexes,cuda,emulator,files,serde"]);
     command.args(packages.iter().flat_map(|package| ["--package", &package.name]));
     process::run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
     pages::run()?;
     copy(&paths::target().join("doc"), to)
+}
+
+/// Copies the records that the page of figures leads to, and lets it lead to the copies.
+fn take_along(page: &Path, out: &Path) -> Result<()> {
+    let mut text = paths::read(page)?;
+    let targets: BTreeSet<String> = targets(&text).filter(|to| !to.starts_with('#')).map(str::to_owned).collect();
+    for target in targets {
+        let file = paths::normal(&out.join(&target));
+        let Ok(name) = file.strip_prefix(paths::root()) else { continue };
+        paths::write(&out.join(name), &paths::read(&file)?)?;
+        text = text.replace(&format!("\"{target}\""), &format!("\"{}\"", name.display()));
+    }
+    paths::write(page, &text)
+}
+
+/// What a page of HTML leads to and shows, but for the web and what a script makes.
+fn targets(page: &str) -> impl Iterator<Item = &str> {
+    let all = ["href=\"", "src=\""].into_iter().flat_map(|before| page.split(before).skip(1));
+    let all = all.filter_map(|rest| rest.split('"').next());
+    all.filter(|to| !markdown::is_web(to) && !["data:", "javascript:", "$"].iter().any(|it| to.starts_with(it)))
 }
 
 /// Copies a folder.
@@ -207,25 +224,20 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The links of a page of the site that lead to no file, or to no anchor of a page; but for those that a script makes (`$`). rustdoc
-/// and pdoc check the anchors of their own pages.
+/// The links of a page of the site that lead to no file of the site, or to no anchor of a page. Those of pdoc's pages are its own
+/// affair.
 fn broken(path: &Path, page: &str, pages: &BTreeMap<PathBuf, String>, out: &Path) -> Vec<String> {
-    let is_ours = |path: &Path| ["api", "python"].iter().all(|other| !path.starts_with(out.join(other)));
+    let is_ours = |path: &Path| !path.starts_with(out.join("python"));
     let leads = |target: &str| {
-        let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+        let (file, anchor) = target.split_once('#').map_or((target, ""), |(file, anchor)| (file, anchor));
         let file = file.split('?').next().unwrap_or_default();
-        let to =
-            if file.is_empty() { path.to_owned() } else { paths::normal(&path.parent().unwrap_or(out).join(file)) };
-        let has = |anchor: &str| pages.get(&to).is_none_or(|page| page.contains(&format!("id=\"{anchor}\"")));
-        let exists = pages.contains_key(&to) || to.exists();
-        exists && (!is_ours(path) || !is_ours(&to) || anchor.is_none_or(|anchor| anchor.is_empty() || has(anchor)))
+        let to = path.parent().unwrap_or(out).join(file);
+        let to = if file.is_empty() { path.to_owned() } else { paths::normal(&to) };
+        let Some(page) = pages.get(&to) else { return to.starts_with(out) && to.exists() };
+        !is_ours(path) || !is_ours(&to) || anchor.is_empty() || page.contains(&format!("id=\"{anchor}\""))
     };
-    let targets = ["href=\"", "src=\""].into_iter().flat_map(|before| page.split(before).skip(1));
-    let targets = targets.filter_map(|rest| rest.split('"').next());
-    let inside = targets.filter(|target| {
-        !markdown::is_web(target) && !["data:", "javascript:", "$"].iter().any(|it| target.starts_with(it))
-    });
-    inside.filter(|target| !leads(target)).map(|target| format!("{}: {target}", paths::shown(path))).collect()
+    let name = paths::shown(path);
+    targets(page).filter(|target| !leads(target)).map(|target| format!("{name}: {target}")).collect()
 }
 
 #[cfg(test)]
@@ -266,10 +278,10 @@ mod tests {
         let (path, page) = (
             out.join("a.html"),
             "<h1 id=\"b\"> <a href=\"#b\"> <a href=\"#c\"> <a href=\"Cargo.toml?d#e\"> \
-            <img src=\"none.svg\"> <a href=\"https://f.org\"> <a href=\"../xtask/none.html\">",
+            <img src=\"none.svg\"> <a href=\"https://f.org\"> <a href=\"../Cargo.toml\">",
         );
         let pages = BTreeMap::from([(path.clone(), page.to_owned())]);
-        let expected = ["#c", "../xtask/none.html", "none.svg"].map(|target| format!("xtask/a.html: {target}"));
+        let expected = ["#c", "../Cargo.toml", "none.svg"].map(|target| format!("xtask/a.html: {target}"));
         assert_eq!(broken(&path, page, &pages, &out), expected);
     }
 
