@@ -101,7 +101,9 @@ fn remove(folder: &Path) -> Result<()> {
 fn write_source(source: &Path, repository: Option<&str>, parts: &[(&str, &str)]) -> Result<()> {
     remove(source)?;
     let root = paths::root();
-    paths::write(&source.join("book.toml"), &paths::read(&root.join(FOLDER).join("book.toml"))?)?;
+    for file in ["book.toml", "site.css"] {
+        paths::write(&source.join(file), &paths::read(&root.join(FOLDER).join(file))?)?;
+    }
     let mut summary = summary()?;
     let pages = chapters(&summary);
     if !parts.is_empty() {
@@ -110,7 +112,8 @@ fn write_source(source: &Path, repository: Option<&str>, parts: &[(&str, &str)])
             &source.join("src").join(page),
             &format!("# Pages made from the sources\n\n{}", links.collect::<String>()),
         )?;
-        summary += &format!("\n---\n\n[Rust, Python, and all figures]({page})\n");
+        // Below the first page.
+        summary = summary.replacen(")\n", &format!(")\n[Rust, Python, and all figures]({page})\n"), 1);
     }
     paths::write(&source.join("src").join(SUMMARY), &summary)?;
     for page in &pages {
