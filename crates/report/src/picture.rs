@@ -148,6 +148,7 @@ fn text(x: f64, y: f64, class: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::contrast;
     use crate::{records, workspace};
     use std::fs;
 
@@ -159,17 +160,6 @@ mod tests {
             picture.svg(&store) == committed,
             "docs/look-ups.svg is not what the records say: cargo xtask report --picture docs/look-ups.svg"
         );
-    }
-
-    /// As the Web Content Accessibility Guidelines define it.
-    fn contrast(a: &str, b: &str) -> f64 {
-        let luminance = |colour: &str| -> f64 {
-            let part = |at: usize| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
-            let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
-            0.2126 * linear(part(1)) + 0.7152 * linear(part(3)) + 0.0722 * linear(part(5))
-        };
-        let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
-        a.max(b) / a.min(b)
     }
 
     #[test]
