@@ -19,12 +19,13 @@ const COMMON: [&str; 8] =
 const GROUND: [&str; 3] = ["lanetree-layout", "lanetree-runtime", "lanetree-simt"];
 
 /// What a package's tests read outside of its folder.
-const READ: [(&str, &str); 5] = [
+const READ: [(&str, &str); 6] = [
     ("README.md", "lanetree-report"),
     ("README.md", PYTHON),
     (DATA, "lanetree-report"),
     ("docs/", "lanetree-report"),
     ("docs/guide/kernels-of-your-own.md", "lanetree-joins"),
+    ("docs/guide/saving-and-loading.md", "lanetree-files"),
 ];
 
 /// What lies in a package's folder, but belongs to the packages that read it alone.

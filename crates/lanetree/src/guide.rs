@@ -19,9 +19,3 @@ pages! {
     SeveralGpus: "several-gpus.md",
     TestingWithoutAGpu: "testing-without-a-gpu.md",
 }
-
-// It needs the feature `files`.
-#[cfg(unix)]
-pages! {
-    SavingAndLoading: "saving-and-loading.md",
-}
