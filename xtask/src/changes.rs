@@ -19,19 +19,21 @@ const COMMON: [&str; 8] =
 const GROUND: [&str; 3] = ["lanetree-layout", "lanetree-runtime", "lanetree-simt"];
 
 /// What a package's tests read outside of its folder.
-const READ: [(&str, &str); 5] = [
+const READ: [(&str, &str); 6] = [
     ("README.md", "lanetree-report"),
     ("README.md", PYTHON),
     (DATA, "lanetree-report"),
     ("docs/", "lanetree-report"),
     ("docs/guide/kernels-of-your-own.md", "lanetree-joins"),
+    ("docs/guide/saving-and-loading.md", "lanetree-files"),
 ];
 
 /// What lies in a package's folder, but belongs to the packages that read it alone.
 const DATA: &str = "benches/record/";
 
 /// What belongs to no package, and is read by the tests of links alone, or not at all.
-const PROSE: [&str; 5] = [".ci/passed", ".gitignore", ".github/", "LICENSE-APACHE", "LICENSE-MIT"];
+const PROSE: [&str; 8] =
+    [".ci/passed", ".gitignore", ".github/", "CITATION.cff", "LICENSE-APACHE", "LICENSE-MIT", "deny.toml", "site/"];
 
 /// Tasks of this program that are steps of their own, by their files.
 const TASKS: [(&str, Rare); 4] = [

@@ -1,9 +1,9 @@
 //! Whether links in Markdown files, and mentions of documents in sources, lead to something. Tests alone use it.
 
-use crate::paths;
+use crate::{markdown, paths};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Files with such an ending below the workspace, with their texts. Left out are build folders and compiled kernels.
 fn files(endings: &[&str]) -> BTreeMap<PathBuf, String> {
@@ -32,31 +32,15 @@ fn files(endings: &[&str]) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// The lines of a Markdown text that are not in a block of code.
-fn prose(text: &str) -> impl Iterator<Item = &str> {
-    let mut is_code = false;
-    text.lines().filter(move |line| {
-        let is_fence = line.trim_start().starts_with("```");
-        is_code ^= is_fence;
-        !is_code && !is_fence
-    })
-}
-
 /// The targets of a text's links, except links to the web.
 fn targets(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for line in prose(text) {
-        // What stands between backticks is no link; its brackets are.
-        let line: String = line.split('`').step_by(2).collect();
-        found.extend(line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())));
-    }
-    found.retain(|target| !target.contains("://") && !target.starts_with("mailto:"));
-    found
+    let targets = markdown::links(text).into_iter().map(|link| text[link.target].to_owned());
+    targets.filter(|target| !markdown::is_web(target)).collect()
 }
 
 /// The anchors of a text's headings, as GitHub makes them.
 fn anchors(text: &str) -> Vec<String> {
-    let headings = prose(text).filter(|line| line.starts_with('#'));
+    let headings = markdown::prose(text).map(|(_, line)| line).filter(|line| line.starts_with('#'));
     let slug = |heading: &str| -> String {
         let text = heading.trim_start_matches('#').trim().to_lowercase();
         let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
@@ -65,24 +49,11 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(slug).collect()
 }
 
-/// A path without `..` and `.`, which need not exist.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => drop(normal.pop()),
-            Component::CurDir => {}
-            other => normal.push(other),
-        }
-    }
-    normal
-}
-
 /// The links of a file that lead nowhere.
 fn broken(path: &Path, text: &str, all: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let leads = |target: &str| {
         let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
-        let to = if file.is_empty() { path.to_owned() } else { normal(&path.parent().unwrap().join(file)) };
+        let to = if file.is_empty() { path.to_owned() } else { paths::normal(&path.parent().unwrap().join(file)) };
         let has = |anchor: &str| all.get(&to).is_some_and(|text| anchors(text).iter().any(|other| other == anchor));
         (all.contains_key(&to) || to.exists()) && anchor.is_none_or(has)
     };

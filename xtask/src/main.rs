@@ -12,6 +12,7 @@ mod doctor;
 mod first_build;
 #[cfg(test)]
 mod links;
+mod markdown;
 mod memory;
 mod nvvm;
 mod packages;
@@ -20,9 +21,11 @@ mod paths;
 mod process;
 mod ptx;
 mod python;
+mod release;
 mod report;
 mod runner;
 mod rust_cuda;
+mod site;
 mod stub;
 mod template;
 
@@ -64,6 +67,10 @@ enum Task {
     Bundle(bundle::Options),
     /// Build the Python package's wheel, with the emulator, and test it in an empty environment
     Python(python::Options),
+    /// Build the site: the documents as a book, the library's pages, and the page of figures
+    Site(site::Options),
+    /// List the crates to publish, in their order, and check that everything names a release's version
+    Release(release::Options),
     /// What continuous integration runs: everything, or what a change can make fail
     Ci(ci::Options),
 }
@@ -77,6 +84,8 @@ fn main() -> ExitCode {
         Task::Report(options) => report::run(&options),
         Task::Bundle(options) => bundle::run(&options),
         Task::Python(options) => python::run(&options),
+        Task::Site(options) => site::run(&options),
+        Task::Release(options) => release::run(&options),
         Task::Ci(options) => ci::run(&options),
     };
     match result {

@@ -22,7 +22,7 @@ struct Metadata {
 #[derive(Deserialize)]
 pub(crate) struct Listed {
     pub(crate) name: String,
-    version: String,
+    pub(crate) version: String,
     pub(crate) manifest_path: PathBuf,
     /// The registries that it may go to; all if there is no list.
     publish: Option<Vec<String>>,
@@ -35,11 +35,19 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// `dev` or `build`; nothing for others.
     pub(crate) kind: Option<String>,
+    /// Which versions will do; `*` if the manifest does not say.
+    req: String,
 }
 
 impl Listed {
     fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
+    /// What the registry must have before it takes this package. Cargo leaves out what only tests use and has no version.
+    pub(crate) fn needed(&self) -> impl Iterator<Item = &str> {
+        let needed = self.dependencies.iter().filter(|it| it.kind.as_deref() != Some("dev") || it.req != "*");
+        needed.map(|it| &*it.name)
     }
 }
 
@@ -64,6 +72,11 @@ pub(crate) fn unpack() -> Result<Vec<Package>> {
         Ok(Package { folder: folder.join(format!("{name}-{version}")), name })
     };
     published.into_iter().map(unpack).collect()
+}
+
+/// The packages that are published.
+pub(crate) fn published() -> Result<Vec<Listed>> {
+    Ok(listed()?.into_iter().filter(Listed::is_published).collect())
 }
 
 /// The workspace's packages.

@@ -5,7 +5,9 @@
 
 use crate::failure::{Failure, Result};
 use crate::{packages, paths};
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Makes the folder of each package's pages. rustdoc links to the pages of a crate only if their folder exists, and cargo documents
 /// crates in any order.
@@ -21,20 +23,11 @@ pub(crate) fn prepare() -> Result<()> {
 /// Reads all pages of the crate `lanetree`, the one that users read.
 pub(crate) fn run() -> Result<()> {
     let (mut pages, mut found) = (0, 0);
-    let mut folders = vec![paths::target().join("doc/lanetree")];
-    while let Some(folder) = folders.pop() {
-        let unread = |error| Failure::CannotRun(format!("{}: {error}", paths::shown(&folder)));
-        for entry in fs::read_dir(&folder).map_err(unread)? {
-            let path = entry.map_err(unread)?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "html") {
-                pages += 1;
-                for link in dead(&fs::read_to_string(&path).map_err(unread)?) {
-                    found += 1;
-                    println!("{}: {link}", paths::shown(&path));
-                }
-            }
+    for (path, page) in html(&paths::target().join("doc/lanetree"))? {
+        pages += 1;
+        for link in dead(&page) {
+            found += 1;
+            println!("{}: {link}", paths::shown(&path));
         }
     }
     if found > 0 {
@@ -44,6 +37,23 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("{pages} pages, every link resolved");
     Ok(())
+}
+
+/// All pages in a folder and below it, with their texts.
+pub(crate) fn html(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
+    let mut pages = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in paths::list(&folder) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "html") {
+                let page = paths::read(&path)?;
+                pages.insert(path, page);
+            }
+        }
+    }
+    Ok(pages)
 }
 
 /// The links of a page that rustdoc has left as they are in the source: to `$crate`, or names in brackets.

@@ -1,6 +1,6 @@
 //! Where things are in the workspace.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 pub(crate) use lanetree_ptx::files::{list, read, write};
 
@@ -23,4 +23,17 @@ pub(crate) fn target() -> PathBuf {
 /// `path` relative to the workspace where it lies inside, for messages.
 pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// A path without `..` and `.`, which need not exist.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
 }

@@ -34,6 +34,11 @@ compile_error!("files are little-endian, and written as they are in memory");
 #[cfg(not(unix))]
 compile_error!("files are written by the calls of Unix; leave out the feature `files` on other systems");
 
+/// The guide's page, compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/saving-and-loading.md")]
+struct Guide;
+
 mod disk;
 mod error;
 mod format;

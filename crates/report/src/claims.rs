@@ -49,6 +49,9 @@ pub(crate) struct Paper {
     pub(crate) unanswered: Vec<Unanswered>,
 }
 
+/// What tables call the number of [`Paper::unanswered`].
+pub(crate) const UNANSWERED: &str = "also said, without a row";
+
 /// What a paper says and no record answers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

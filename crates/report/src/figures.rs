@@ -180,6 +180,12 @@ impl Plot {
 }
 
 impl Figures {
+    /// The groups as the page shows them: that of the library's own index comes first. They are read in the papers' order.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Group> {
+        let is_ours = |group: &&Group| group.name.starts_with("LaneTree");
+        self.0.iter().filter(is_ours).chain(self.0.iter().filter(move |group| !is_ours(group)))
+    }
+
     /// The figures of this crate.
     ///
     /// # Errors

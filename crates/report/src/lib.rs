@@ -11,6 +11,7 @@ mod data;
 mod facts;
 mod figures;
 mod html;
+mod machines;
 mod markdown;
 mod measure;
 mod number;

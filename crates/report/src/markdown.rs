@@ -1,6 +1,6 @@
 //! The table of claims as Markdown: `docs/claims.md`.
 
-use crate::claims::{Claim, Claims, Paper, Unanswered, Verdict};
+use crate::claims::{Claim, Claims, Paper, UNANSWERED, Unanswered, Verdict};
 use crate::provenance;
 use crate::store::Store;
 use std::fmt::Write as _;
@@ -16,8 +16,8 @@ Conditions and reasons: [figures.md](figures.md), [performance.md](performance.m
 
 * **holds**: ours does what the paper says, in kind, and in size at least about as much.
 * **holds in part**: some of what it says does, or at some of the sizes; the reason says which.
-* **fails**: ours contradicts it. The reason says whether the machine or the implementation explains that, or that it is \
-unknown.
+* **fails**: ours contradicts it. The reason says whether the machine, the implementation or the paper's own numbers explain \
+that, or that it is unknown.
 * **inconclusive**: the runs are too far apart to tell.
 * **not comparable**: what was measured differs in something that decides.
 * **not measured**: there is no number for it yet; where there is a figure, its record is to come.
@@ -41,7 +41,7 @@ pub(crate) fn page(claims: &Claims, store: &Store) -> String {
     let head = "| section | the paper says | measured | verdict | why |\n|---|---|---|---|---|\n";
     write!(out, "\nOf {} claims: {}.\n", claims.all().count(), counts.join(", ")).expect("a string takes all");
     let names = Verdict::ALL.map(Verdict::name).join(" | ");
-    write!(out, "\n| paper | claims | {names} | said, and in no row |\n|{}\n", "---|".repeat(Verdict::ALL.len() + 3))
+    write!(out, "\n| paper | claims | {names} | {UNANSWERED} |\n|{}\n", "---|".repeat(Verdict::ALL.len() + 3))
         .expect("a string takes all");
     for paper in &claims.0 {
         let counts = Verdict::ALL.map(|verdict| paper.count(verdict).to_string()).join(" | ");

@@ -73,14 +73,19 @@ pub(crate) fn prefixed(number: f64) -> String {
 
 /// Three digits that count, without zeros at the end of a fraction; whole numbers from 100 on.
 pub(crate) fn digits(number: f64) -> String {
+    let text = three_digits(number);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Three digits that count, zeros among them: numbers below one another are equally exact.
+pub(crate) fn three_digits(number: f64) -> String {
     let places = match number.abs() {
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,
         size if size >= 0.9995 => 2,
         _ => 3,
     };
-    let text = format!("{number:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    format!("{number:.places$}")
 }
 
 /// A count of keys or queries: powers of two with binary prefixes, others with decimal ones.
@@ -120,6 +125,7 @@ mod tests {
         let written = [999.6, 99.96, 0.0421, 0.0, 7.0, 1234.0].map(digits);
         assert_eq!(written, ["1000", "100", "0.042", "0", "7", "1234"]);
         assert_eq!([999.6, 999_600.0].map(prefixed), ["1 k", "1 M"]);
+        assert_eq!([24.0, 2.999, 120.4, 0.5].map(three_digits), ["24.0", "3.00", "120", "0.500"]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The page: one file of HTML that needs nothing else.
 
-use crate::claims::{Claim, Claims, Verdict};
+use crate::claims::{Claim, Claims, UNANSWERED, Verdict};
 use crate::facts::Facts;
 use crate::figures::{Figure, Figures};
-use crate::html::{escape, with_code};
+use crate::html::{escape, prose, with_code};
+use crate::machines;
 use crate::plot;
 use crate::provenance::{self, commit};
-use crate::store::{EMULATOR, Held, Store, described};
-use lanetree_record::Record;
+use crate::store::{Held, Store};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store, page: Opti
         of_claims(claims, figures, store),
         of_figures(figures, store, page),
         of_others(figures, store),
-        machines(store),
+        machines::html(store),
         "</main>".into(),
     ]
     .concat();
@@ -41,10 +41,10 @@ pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store, page: Opti
 }
 
 /// What the page is, and how its numbers are to be read.
-const INTRO: &str = "<p>Lanetree implements indexes of the research literature for NVIDIA GPUs: Harmonia, CuART with its \
-     competitor GRT, HB+-tree, and CUBPT. This page shows what was measured of them, from the committed records, next to what \
-     the papers' texts say. First a summary, then every claim and whether it holds, then every figure, and what it was \
-     measured on. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>.</p>\
+const INTRO: &str = "<p>Lanetree has LaneTree, an index of its own for NVIDIA GPUs, and indexes of the research literature: \
+     Harmonia, CuART with its competitor GRT, HB+-tree, and CUBPT. This page shows what was measured of them, from the \
+     committed records, next to what the papers' texts say. First a summary, then every claim and whether it holds, then \
+     every figure, LaneTree's first, and what it was measured on. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>.</p>\
      <p>Numbers are medians of a row's runs. Two medians differ only if their spreads, from the fastest run to the slowest, \
      do not overlap; in the table of claims a ratio of two that do not differ has a ≈ before it, and plots draw the spread \
      wherever a record has the times of several runs. The output of a row's last run was compared with the right answers, one \
@@ -95,119 +95,17 @@ fn summary(claims: &Claims) -> String {
         })
         .collect();
     format!(
-        "<section><h2 id=\"summary\">Summary</h2><div class=\"scroll\" role=\"region\" aria-label=\"Verdicts by paper\" \
+        "<section><h2 id=\"summary\">Summary</h2><p>Claims of the papers' texts, by verdict. A claim fails if what was measured \
+         here contradicts it. That may be due to the machine, to the implementation, or to the paper, whose own numbers may \
+         contradict it, too: its row says so. The last column counts what a paper also says, and no claim of the table is \
+         for: the list below the paper's claims says why.</p><div class=\"scroll\" role=\"region\" aria-label=\"Verdicts by paper\" \
          tabindex=\"0\"><table class=\"summary\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">{head}</tr></thead>\
          <tbody role=\"rowgroup\">{rows}</tbody></table></div>{surprises}</section>"
     )
 }
 
-/// What the summary calls what a paper says and no row answers.
-const UNANSWERED: &str = "said, and in no row";
-
 fn first_sentence(text: &str) -> &str {
     text.find(". ").map_or(text, |end| &text[..=end])
-}
-
-/// What the records of a machine say besides it.
-#[derive(Default)]
-struct Made<'a> {
-    records: usize,
-    seeds: BTreeSet<String>,
-    versions: BTreeSet<&'a str>,
-    dates: Vec<&'a str>,
-    /// Commits, each with what is to be said of it; and compilers.
-    commits: BTreeSet<String>,
-    compilers: BTreeSet<&'a str>,
-    checked: BTreeSet<&'a str>,
-    without_commit: usize,
-}
-
-impl<'a> Made<'a> {
-    /// Adds what a record says.
-    fn add(&mut self, record: &'a Record) {
-        self.records += 1;
-        self.seeds.insert(record.seed.to_string());
-        self.versions.insert(&record.version);
-        self.dates.extend(record.date.as_deref());
-        let built = || record.made.iter().filter_map(|made| made.built.as_ref());
-        self.commits.extend(built().map(commit));
-        self.compilers.extend(built().map(|built| &*built.rustc));
-        self.checked.extend(record.made.iter().map(|made| &*made.checked));
-        self.without_commit += usize::from(built().next().is_none());
-    }
-
-    /// The commits, and how many records name none.
-    fn commits(&self) -> String {
-        let commits = self.commits.iter().cloned().collect::<Vec<_>>().join(", ");
-        match self.without_commit {
-            0 => commits,
-            all if all == self.records => "the records name none; see the history of benches/record".into(),
-            some => format!("{commits}; {some} records name none, see the history of benches/record"),
-        }
-    }
-}
-
-/// What the records of each card were measured on.
-fn machines(store: &Store) -> String {
-    let mut out = String::from(
-        "<section><h2 id=\"machines\">Machines and records</h2><p>Machines whose records say the same of them are shown as \
-         one.</p>",
-    );
-    let mut cards: Vec<&str> = store.cards().collect();
-    cards.sort_by_key(|&card| card == EMULATOR);
-    for card in cards {
-        let mut machines: Vec<(Vec<(&str, String)>, Made)> = Vec::new();
-        let mut others = Vec::new();
-        for (name, held) in store.records(card) {
-            match held {
-                Held::Bench { record, .. } => {
-                    let machine = described(&record.machine);
-                    let at = machines.iter().position(|(other, _)| *other == machine).unwrap_or_else(|| {
-                        machines.push((machine, Made::default()));
-                        machines.len() - 1
-                    });
-                    machines[at].1.add(record);
-                }
-                Held::Verify { mode, passed, failed } => {
-                    others.push(format!("Verified, {mode}: {passed} cases passed, {failed} failed ({name}.json)."));
-                }
-                Held::Rivals(_) => others.push(format!("Measured by programs other than the bench: {name}.json.")),
-            }
-        }
-        write!(out, "<h3>{}</h3>", escape(card)).expect("a string takes all");
-        for (mut machine, made) in machines {
-            let listed = |all: &BTreeSet<&str>| all.iter().copied().collect::<Vec<_>>().join("; ");
-            machine.push(("Records", made.records.to_string()));
-            machine.push(("Commit", made.commits()));
-            if !made.checked.is_empty() {
-                machine.push(("Compiler", listed(&made.compilers)));
-                machine.push(("Outputs that were compared", listed(&made.checked)));
-            }
-            machine.push(("Seed", made.seeds.into_iter().collect::<Vec<_>>().join(", ")));
-            machine.push(("Lanetree", made.versions.into_iter().collect::<Vec<_>>().join(", ")));
-            machine.push(("Date", spanned(&made.dates, made.records)));
-            let rows: String = machine
-                .iter()
-                .map(|(what, which)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escape(which)))
-                .collect();
-            write!(out, "<dl class=\"machine\">{rows}</dl>").expect("a string takes all");
-        }
-        out.extend(others.iter().map(|line| format!("<p>{}</p>", escape(line))));
-    }
-    out + "</section>"
-}
-
-/// From the first day of the records to the last.
-fn spanned(dates: &[&str], records: usize) -> String {
-    let span = match (dates.iter().min(), dates.iter().max()) {
-        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
-        (Some(day), _) => (*day).to_owned(),
-        _ => return "the records have none; see the history of benches/record".into(),
-    };
-    match records - dates.len() {
-        0 => span,
-        without => format!("{span}; {without} records have none, see the history of benches/record"),
-    }
 }
 
 fn contents(claims: &Claims, figures: &Figures) -> String {
@@ -217,8 +115,7 @@ fn contents(claims: &Claims, figures: &Figures) -> String {
         .map(|paper| format!("<li><a href=\"#claims-{}\">{}</a></li>", paper.id, escape(&paper.name)))
         .collect();
     let groups: String = figures
-        .0
-        .iter()
+        .shown()
         .map(|group| {
             let figures: String = group
                 .figure
@@ -229,9 +126,9 @@ fn contents(claims: &Claims, figures: &Figures) -> String {
         })
         .collect();
     format!(
-        "<nav aria-label=\"Contents\"><h2>Contents</h2><ul class=\"contents\"><li><a href=\"#summary\">Summary</a></li><li><a href=\"#claims\">Claims</a>\
+        "<nav aria-label=\"Contents\"><details><summary>Contents</summary><ul class=\"contents\"><li><a href=\"#summary\">Summary</a></li><li><a href=\"#claims\">Claims</a>\
          <ul>{papers}</ul></li>{groups}<li><a href=\"#others\">Other records</a></li>\
-         <li><a href=\"#machines\">Machines and records</a></li></ul></nav>"
+         <li><a href=\"#machines\">Machines and records</a></li></ul></details></nav>"
     )
 }
 
@@ -335,7 +232,7 @@ fn linked(record: &str, figures: &Figures) -> String {
 
 fn of_figures(figures: &Figures, store: &Store, page: Option<&Path>) -> String {
     let mut out = String::new();
-    for group in &figures.0 {
+    for group in figures.shown() {
         write!(out, "<section><h2 id=\"{}\">{}</h2>", anchor(&group.name), escape(&group.name))
             .expect("a string takes all");
         out.extend(group.figure.iter().map(|figure| of_figure(figure, store, page)));
@@ -345,7 +242,7 @@ fn of_figures(figures: &Figures, store: &Store, page: Option<&Path>) -> String {
 }
 
 fn of_figure(figure: &Figure, store: &Store, page: Option<&Path>) -> String {
-    let mut out = format!("<article id=\"{}\"><h3>{}</h3>", figure.name, escape(&figure.title));
+    let mut out = format!("<article id=\"{}\"><h3>{}</h3>", figure.name, prose(&figure.title));
     if let Some(paper) = &figure.paper {
         write!(out, "<p class=\"of\">{}</p>", escape(paper)).expect("a string takes all");
     }
@@ -478,6 +375,7 @@ fn of_others(figures: &Figures, store: &Store) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::contrast;
     use crate::store::tests::store;
     use serde_json::json;
 
@@ -585,7 +483,7 @@ mod tests {
             record["machine"]["cpu_threads"] = json!(threads);
             std::fs::write(path, record.to_string()).unwrap();
         }
-        let html = machines(&Store::of_files(&paths).unwrap());
+        let html = machines::html(&Store::of_files(&paths).unwrap());
         let of = |threads: &str| {
             let rest = html.split(threads).nth(1).unwrap().split("</dl>").next().unwrap();
             rest.contains("<dt>Records</dt><dd>2</dd>")
@@ -693,15 +591,6 @@ mod tests {
         assert!(html.matches("<details>").count() >= figures);
     }
 
-    /// The relative luminance of a colour, as WCAG 2 has it.
-    fn luminance(colour: &str) -> f64 {
-        let part = |i: usize| {
-            let part = f64::from(u8::from_str_radix(&colour[i..i + 2], 16).unwrap()) / 255.0;
-            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
-    }
-
     #[test]
     fn colours_stand_out_in_light_and_dark() {
         let schemes: Vec<&str> = STYLE.split(":root {").skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
@@ -721,8 +610,7 @@ mod tests {
                     _ => 4.5,
                 };
                 for ground in ["--ground", "--raised"] {
-                    let (one, other) = (luminance(colour), luminance(of(ground)));
-                    let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+                    let contrast = contrast(colour, of(ground));
                     assert!(contrast >= least, "{name} {colour} on {ground}: {contrast:.2}");
                 }
             }

@@ -3,7 +3,7 @@
 use crate::data;
 use crate::facts::Filter;
 use crate::html::escape;
-use crate::number::digits;
+use crate::number::three_digits;
 use crate::provenance;
 use crate::store::Store;
 use serde::Deserialize;
@@ -38,9 +38,32 @@ struct Bar {
 // In units of the SVG.
 const WIDTH: f64 = 720.0;
 const LINE: f64 = 20.0;
+/// Around all of it.
+const MARGIN: f64 = 16.0;
 /// Where bars begin, to the right of their names.
-const LEFT: f64 = 230.0;
+const LEFT: f64 = 250.0;
 const LONGEST: f64 = 420.0;
+
+/// Colours for readers of light pages, and of dark ones. The picture has a ground of its own: a page may be dark where the reader's
+/// system is light.
+struct Colours {
+    ground: &'static str,
+    text: &'static str,
+    ours: &'static str,
+    other: &'static str,
+}
+
+const LIGHT: Colours = Colours { ground: "#ffffff", text: "#1d2126", ours: "#0072b2", other: "#7d858f" };
+const DARK: Colours = Colours { ground: "#14171b", text: "#e4e7eb", ours: "#4fa8e0", other: "#8b949e" };
+
+impl Colours {
+    fn style(&self) -> String {
+        let Self { ground, text, ours, other } = self;
+        format!(
+            ".ground {{ fill: {ground} }} text {{ fill: {text} }} .ours {{ fill: {ours} }} .other {{ fill: {other} }}"
+        )
+    }
+}
 
 impl Picture {
     pub(crate) fn read() -> Result<Self, data::Error> {
@@ -73,16 +96,20 @@ impl Picture {
                         "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{width:.1}\" height=\"16\" class=\"{class}\"/>"
                     )
                     .expect("a string takes all");
-                    body += &text(LEFT + width + 6.0, y, "name", &digits(*rate));
+                    body += &text(LEFT + width + 6.0, y, "name", &three_digits(*rate));
                 }
             }
         }
         let height = y + LINE;
+        let (width, left) = (WIDTH + 2.0 * MARGIN, -MARGIN);
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\">\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{left} 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
              <!-- Written by `cargo xtask report` from crates/report/picture.toml and the records: see CONTRIBUTING.md. -->\n\
-             <style>text {{ font: 14px sans-serif; fill: #6e7781 }} .title {{ font-weight: bold }} .where {{ font-size: 11px }} .ours {{ fill: #2f81f7 }} \
-             .other {{ fill: #8c959f }}</style>\n{body}</svg>\n"
+             <style>text {{ font: 14px sans-serif }} .title {{ font-weight: bold }} .where {{ font-size: 11px }} {}\n\
+             @media (prefers-color-scheme: dark) {{ {} }}</style>\n\
+             <rect x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{height}\" rx=\"6\" class=\"ground\"/>\n{body}</svg>\n",
+            LIGHT.style(),
+            DARK.style()
         )
     }
 
@@ -121,6 +148,7 @@ fn text(x: f64, y: f64, class: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::contrast;
     use crate::{records, workspace};
     use std::fs;
 
@@ -132,6 +160,15 @@ mod tests {
             picture.svg(&store) == committed,
             "docs/look-ups.svg is not what the records say: cargo xtask report --picture docs/look-ups.svg"
         );
+    }
+
+    #[test]
+    fn everything_contrasts_with_its_ground() {
+        assert_eq!(contrast("#ffffff", "#000000").round(), 21.0);
+        for Colours { ground, text, ours, other } in [LIGHT, DARK] {
+            assert!(contrast(ground, text) >= 4.5, "{text} on {ground}");
+            assert!(contrast(ground, ours) >= 3.0 && contrast(ground, other) >= 3.0, "{ours}, {other} on {ground}");
+        }
     }
 
     #[test]
@@ -170,7 +207,7 @@ mod tests {
             "2^3 pairs",
             "a&lt;b",
             "width=\"210.0\"",
-            ">3<",
+            ">3.00<",
             "2^4 pairs",
             "width=\"420.0\"",
         ] {

@@ -3,7 +3,7 @@
 use crate::chart::{self, Chart, Line, Right};
 use crate::facts::{Facts, written};
 use crate::figures::{Plot, X};
-use crate::html::escape;
+use crate::html::{escape, prose};
 use crate::number::{self, Unit};
 use std::fmt::Write as _;
 
@@ -20,8 +20,8 @@ pub(crate) fn html(plot: &Plot, rows: &[Facts]) -> Option<String> {
     let caption = caption(plot, chosen.iter().any(|facts| facts.spread(&plot.y).is_some()));
     Some(format!(
         "<figure class=\"plot\"><figcaption><strong>{}</strong> <span>{}</span></figcaption>{body}</figure>",
-        escape(&plot.title),
-        escape(&caption)
+        prose(&plot.title),
+        prose(&caption)
     ))
 }
 
