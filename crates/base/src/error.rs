@@ -1,6 +1,7 @@
 //! What can go wrong, with the values that went wrong and what to do.
 
 use lanetree_runtime as runtime;
+use lanetree_runtime::ErrorKind;
 
 /// A result whose error is [`Error`] unless said otherwise.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -22,6 +23,7 @@ runtime::errors! {
     pub enum Error {
         /// Keys and values do not pair up.
         #[error("{keys} keys but {values} values: give one value per key")]
+        #[kind(InvalidInput)]
         LengthMismatch {
             /// Keys given.
             keys: usize,
@@ -34,6 +36,7 @@ runtime::errors! {
             "keys[{index}] = {key} is below {} = {previous}: sort the pairs, or use the build that sorts them",
             before("keys", *index)
         )]
+        #[kind(InvalidInput)]
         NotSorted {
             /// The first key that is below the one before it. 0 where the input comes in pieces, and the one before it is the last
             /// of the pieces before.
@@ -46,6 +49,7 @@ runtime::errors! {
 
         /// The input of a build from distinct keys has one twice.
         #[error("keys[{index}] = {key} equals {}: keep one pair per key", before("keys", *index))]
+        #[kind(InvalidInput)]
         NotDistinct {
             /// The first key that equals the one before it.
             index: usize,
@@ -57,6 +61,7 @@ runtime::errors! {
         #[error(
             "keys[{index}] = {key} equals keys[{first}]: leave one of them out, or build with `Duplicates::First` or `Last`"
         )]
+        #[kind(InvalidInput)]
         RepeatedKey {
             /// The first row whose key an earlier row has.
             index: usize,
@@ -68,6 +73,7 @@ runtime::errors! {
 
         /// The input of a build that refuses nulls has one.
         #[error("keys[{index}] is null: leave such rows out, or build with `Nulls::Skip`")]
+        #[kind(InvalidInput)]
         NullKey {
             /// The first row whose key is null.
             index: usize,
@@ -75,6 +81,7 @@ runtime::errors! {
 
         /// A fanout without kernels.
         #[error("there are no kernels for a fanout of {fanout}: choose one of {available:?}")]
+        #[kind(InvalidInput)]
         Fanout {
             /// The fanout asked for.
             fanout: u32,
@@ -84,6 +91,7 @@ runtime::errors! {
 
         /// An option whose kernels are not in this build.
         #[error("{option} needs kernels that this build lacks: turn on the feature `{feature}` of the crate `lanetree`")]
+        #[kind(NotCompiled)]
         Feature {
             /// The option.
             option: String,
@@ -93,6 +101,7 @@ runtime::errors! {
 
         /// A fill outside (0, 1].
         #[error("a fill of {fill} is not possible: choose the part of each leaf's slots to fill, above 0 and at most 1")]
+        #[kind(InvalidInput)]
         Fill {
             /// The fill asked for.
             fill: f64,
@@ -100,6 +109,7 @@ runtime::errors! {
 
         /// A width of thread groups without kernels.
         #[error("there are no kernels for {lanes} lanes per query at a fanout of {fanout}: choose one of {available:?}")]
+        #[kind(InvalidInput)]
         GroupWidth {
             /// The width asked for.
             lanes: u32,
@@ -113,6 +123,7 @@ runtime::errors! {
         #[error(
             "{pairs} pairs at a fanout of {fanout} and a fill of {fill} need more than 2^32 - 1 nodes: use a larger fanout or fill"
         )]
+        #[kind(TooLarge)]
         TooManyPairs {
             /// Pairs given.
             pairs: usize,
@@ -124,6 +135,7 @@ runtime::errors! {
 
         /// More pairs than 32-bit numbers of leaves can address.
         #[error("{pairs} pairs are too many leaves: one tree holds at most {most}; use several")]
+        #[kind(TooLarge)]
         TooManyLeaves {
             /// Pairs given.
             pairs: u64,
@@ -133,6 +145,7 @@ runtime::errors! {
 
         /// More values of a key than a multi-map can count.
         #[error("the key {key} would have {values} values: a key of a multi-map has at most {most}; split it into several")]
+        #[kind(TooLarge)]
         TooManyValues {
             /// The first such key.
             key: String,
@@ -146,6 +159,7 @@ runtime::errors! {
         #[error(
             "the sum of the values of range {range} has more than 64 bits: ask for it in device form, where other ranges have their results, or in shorter ranges"
         )]
+        #[kind(Overflow)]
         SumOverflow {
             /// The first such range of the batch.
             range: usize,
@@ -155,6 +169,7 @@ runtime::errors! {
         #[error(
             "main memory has no room for {rows} rows, which are {bytes} bytes: {free} bytes are free; ask for fewer at a time, or in device form"
         )]
+        #[kind(OutOfMemory)]
         TooManyRows {
             /// Rows that were counted.
             rows: u64,
@@ -168,6 +183,7 @@ runtime::errors! {
         #[error(
             "{threads} threads that probe these trees need {needed} bytes of shared memory, and a block on {device} can have {most}: build the trees with fewer `table_nodes`"
         )]
+        #[kind(Unsupported)]
         SharedMemory {
             /// The fewest threads of a block.
             threads: u32,
@@ -181,6 +197,7 @@ runtime::errors! {
 
         /// An option of a build or a query that is not possible, or a list of devices.
         #[error("{what} of {value} is not possible: choose {allowed}")]
+        #[kind(InvalidInput)]
         OptionValue {
             /// Which option.
             what: &'static str,
@@ -192,6 +209,7 @@ runtime::errors! {
 
         /// What was named before a query in device form that does not use it.
         #[error("{option}() was called before {call}(), which does not use it: leave it out")]
+        #[kind(InvalidInput)]
         UnusedOption {
             /// The call that named it.
             option: &'static str,
@@ -201,6 +219,7 @@ runtime::errors! {
 
         /// A range that ends before it starts.
         #[error("range {index} starts at {start} and ends at {end}, before its start: swap the bounds, or leave it out")]
+        #[kind(InvalidInput)]
         ReversedRange {
             /// Its place in the batch.
             index: usize,
@@ -212,6 +231,7 @@ runtime::errors! {
 
         /// Starts and ends of ranges that do not pair up.
         #[error("{starts} starts but {ends} ends: give one of each per range")]
+        #[kind(InvalidInput)]
         BoundLengths {
             /// Starts given.
             starts: usize,
@@ -221,6 +241,7 @@ runtime::errors! {
 
         /// A buffer, slice or scratch memory of the wrong length.
         #[error("{what} holds {}, but {}", elements(*actual), wanted(*expected, *actual))]
+        #[kind(InvalidInput)]
         OutputLength {
             /// Which one.
             what: &'static str,
@@ -232,6 +253,7 @@ runtime::errors! {
 
         /// An offset of packed strings that is below the one before it.
         #[error("offsets[{index}] = {offset} is below {} = {previous}: offsets must not descend", before("offsets", *index))]
+        #[kind(InvalidInput)]
         OffsetOrder {
             /// The first such offset's index.
             index: usize,
@@ -243,6 +265,7 @@ runtime::errors! {
 
         /// An offset of packed strings past the end of their bytes.
         #[error("offsets[{index}] = {offset} is past the end of the bytes: there are {bytes}, so no offset may be larger")]
+        #[kind(InvalidInput)]
         OffsetBounds {
             /// The first such offset's index.
             index: usize,
@@ -254,6 +277,7 @@ runtime::errors! {
 
         /// Bytes that are not keys of the given width.
         #[error("{bytes} bytes are not keys of {width} bytes: give whole keys, of 1 to 2^32 - 1 bytes each")]
+        #[kind(InvalidInput)]
         KeyWidth {
             /// The width asked for.
             width: usize,
@@ -263,6 +287,7 @@ runtime::errors! {
 
         /// A string whose length differs from that of keys of its type.
         #[error("keys[{index}] has {len} bytes, but a key of this type has {expected}")]
+        #[kind(InvalidInput)]
         KeyLength {
             /// The first such string's index.
             index: usize,
@@ -277,6 +302,7 @@ runtime::errors! {
             "keys with offsets: {device} builds trees over keys of one width (`DeviceKeys::fixed`); build trees over keys of several \
              lengths from main memory"
         )]
+        #[kind(InvalidInput)]
         SeveralWidths {
             /// The device.
             device: String,
@@ -286,6 +312,7 @@ runtime::errors! {
         #[error(
             "keys[{index}] has {len} bytes, but the index takes keys of at most {max}: leave it out, or choose other `LongKeys`"
         )]
+        #[kind(InvalidInput)]
         KeyTooLong {
             /// The first such key's index.
             index: usize,
@@ -297,6 +324,7 @@ runtime::errors! {
 
         /// A maximum key length for the device for which a hybrid index has no leaves.
         #[error("the device cannot take keys of up to {bytes} bytes: choose a maximum from 1 to 32 bytes")]
+        #[kind(InvalidInput)]
         MaxDeviceKey {
             /// The bytes asked for.
             bytes: usize,
@@ -304,6 +332,7 @@ runtime::errors! {
 
         /// A call for devices that run kernels, on a tree on the host.
         #[error("{call} needs a tree on a device that runs kernels, but this one is on the host: use the host form")]
+        #[kind(Unsupported)]
         NotOnDevice {
             /// The call.
             call: &'static str,
@@ -314,6 +343,7 @@ runtime::errors! {
             "{call}: the tree has {leaves} leaves in main memory, which the device cannot read; build it with \
              `LongKeys::DeviceLeaves`"
         )]
+        #[kind(Unsupported)]
         LeavesInMainMemory {
             /// The call.
             call: &'static str,
@@ -323,6 +353,7 @@ runtime::errors! {
 
         /// An update engine that cannot serve this tree or batch.
         #[error("the update engine {engine} cannot serve this call: {reason}")]
+        #[kind(Unsupported)]
         UpdateEngine {
             /// The engine asked for.
             engine: &'static str,
@@ -332,6 +363,7 @@ runtime::errors! {
 
         /// A device that an index has no kernels for.
         #[error("{index} runs on the host only, not on {device}: use Device::host()")]
+        #[kind(Unsupported)]
         HostOnly {
             /// The index.
             index: &'static str,
@@ -344,6 +376,7 @@ runtime::errors! {
         #[error(
             "{query} is not available, because keys were inserted or removed since the index was built: call `{restore}` first"
         )]
+        #[kind(WrongState)]
         NotCompact {
             /// What was asked.
             query: &'static str,
@@ -353,6 +386,7 @@ runtime::errors! {
 
         /// Bits that a key does not have.
         #[error("bits {start}..{end} of a key of {width} bits: start at or before the end, and end at {width} or before")]
+        #[kind(InvalidInput)]
         BitRange {
             /// The first bit asked for.
             start: u32,
@@ -364,6 +398,7 @@ runtime::errors! {
 
         /// Positions that do not fit into the word type.
         #[error("{elements} elements are more than {bits} bits can number: use 64-bit positions")]
+        #[kind(InvalidInput)]
         PositionWidth {
             /// Elements given.
             elements: usize,
@@ -373,6 +408,7 @@ runtime::errors! {
 
         /// More elements than tile numbers can address.
         #[error("{elements} elements are too many for one call: split them")]
+        #[kind(TooLarge)]
         TooManyElements {
             /// Elements given.
             elements: usize,
@@ -380,6 +416,7 @@ runtime::errors! {
 
         /// More queries than one launch can serve.
         #[error("a batch of {queries} queries is too large for one launch: split it")]
+        #[kind(TooLarge)]
         BatchTooLarge {
             /// Queries given.
             queries: usize,
@@ -387,6 +424,7 @@ runtime::errors! {
 
         /// More operations than one batch can have.
         #[error("a batch of {operations} operations is too large: split it into batches of at most 2^31 - 1")]
+        #[kind(TooLarge)]
         TooManyOperations {
             /// Distinct keys of the batch.
             operations: usize,
@@ -396,6 +434,7 @@ runtime::errors! {
         #[error(
             "unknown operation kinds: {operations}, the first of them kinds[{index}] = {kind}; use 0 to insert, 1 to update, 2 to remove"
         )]
+        #[kind(InvalidInput)]
         UnknownKinds {
             /// How many.
             operations: u64,
@@ -407,6 +446,7 @@ runtime::errors! {
 
         /// A batch of updates in buffers, for a tree on the host.
         #[error("a tree on {device} takes no updates from buffers: pass slices to `apply`")]
+        #[kind(Unsupported)]
         NoUpdates {
             /// The tree's device.
             device: String,
@@ -414,6 +454,7 @@ runtime::errors! {
 
         /// A mirrored pair without a tree on the host.
         #[error("a mirrored pair needs a tree on the host, but this one is on {device}: build it on Device::host()")]
+        #[kind(Unsupported)]
         NotOnHost {
             /// The tree's device.
             device: String,
@@ -425,6 +466,7 @@ runtime::errors! {
         /// Only what is said of the tree as a whole (`len`, `stats`, `device`) is still told, and may be wrong. Build the
         /// tree again; the copy of a mirrored pair is sent again by its next batch.
         #[error("the tree is lost, because the device failed while it was changed: {reason}; build it again")]
+        #[kind(Lost)]
         Lost {
             /// What failed.
             reason: String,
@@ -432,7 +474,53 @@ runtime::errors! {
     }
     transparent {
         /// The device or its driver.
+        #[kind(runtime::Error::kind)]
         Runtime(runtime::Error),
+
+        /// A file.
+        #[kind(|error| error.kind)]
+        File(FileError),
+    }
+}
+
+/// An error of a file, as the error of a call that is not of files alone: that of Lanetree's files, behind
+/// [`FileError::downcast_ref`].
+#[derive(Debug)]
+pub struct FileError {
+    kind: ErrorKind,
+    error: Box<dyn core::error::Error + Send + Sync>,
+}
+
+impl FileError {
+    /// Of another crate's error.
+    pub fn new(kind: ErrorKind, error: impl core::error::Error + Send + Sync + 'static) -> Self {
+        Self { kind, error: Box::new(error) }
+    }
+
+    /// The error of the file, if it is of this type.
+    ///
+    /// # Errors
+    /// Itself, if it is not.
+    pub fn downcast<E: core::error::Error + 'static>(self) -> Result<E, Self> {
+        let Self { kind, error } = self;
+        error.downcast().map(|error| *error).map_err(|error| Self { kind, error })
+    }
+
+    /// The error of the file, if it is of this type.
+    pub fn downcast_ref<E: core::error::Error + 'static>(&self) -> Option<&E> {
+        self.error.downcast_ref()
+    }
+}
+
+impl core::fmt::Display for FileError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl core::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.error.source()
     }
 }
 

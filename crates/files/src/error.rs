@@ -1,6 +1,8 @@
 //! What can go wrong with a file.
 
 use core::fmt;
+use lanetree_frame::FileError;
+use lanetree_frame::runtime::ErrorKind;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -142,10 +144,42 @@ pub enum Error {
     Composite,
     /// The index, or its device.
     #[error(transparent)]
-    Index(#[from] lanetree_frame::Error),
+    Index(lanetree_frame::Error),
+}
+
+impl From<lanetree_frame::Error> for Error {
+    fn from(error: lanetree_frame::Error) -> Self {
+        match error {
+            lanetree_frame::Error::File(error) => {
+                error.downcast().unwrap_or_else(|other| Self::Index(lanetree_frame::Error::File(other)))
+            }
+            error => Self::Index(error),
+        }
+    }
+}
+
+/// For a function of both: `?` makes one error of the other, and back.
+impl From<Error> for lanetree_frame::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Index(error) => error,
+            error => Self::File(FileError::new(error.kind(), error)),
+        }
+    }
 }
 
 impl Error {
+    /// What kind of error it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Index(error) => error.kind(),
+            Self::NoteTooLong { .. } => ErrorKind::InvalidInput,
+            Self::Composite => ErrorKind::Unsupported,
+            Self::CompactionBegun { .. } | Self::OtherLog { .. } | Self::Forked { .. } => ErrorKind::WrongState,
+            _ => ErrorKind::File,
+        }
+    }
+
     /// Names the file or folder of an error that names none: for sources of bytes ([`ReadAt`](crate::ReadAt)) that have a
     /// path. Errors that are not of a file stay as they are.
     #[must_use]
@@ -196,4 +230,28 @@ pub(crate) fn check_checksum(section: Section, offset: u64, stored: u32, bytes: 
         return Ok(());
     }
     Err(damaged(section, offset, "the checksum", (format!("{stored:#010x}"), format!("{computed:#010x}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_kind_and_its_message_on_the_way_there_and_back() {
+        let missing = || io_error("opening", "pairs.lanetree")(io::ErrorKind::NotFound.into());
+        let message = missing().to_string();
+        assert!(message.contains("pairs.lanetree"), "{message}");
+        let error = lanetree_frame::Error::from(missing());
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::File, message.clone()));
+        assert!(core::error::Error::source(&error).is_some_and(|source| source.is::<io::Error>()));
+        let lanetree_frame::Error::File(file) = &error else { panic!("{error:?}") };
+        assert!(matches!(file.downcast_ref(), Some(Error::Io { action: "opening", .. })));
+        let error = Error::from(error);
+        assert!(matches!(error, Error::Io { .. }) && error.to_string() == message, "{error:?}");
+
+        let lost = || lanetree_frame::Error::Lost { reason: "a test".into() };
+        assert_eq!(Error::from(lost()).kind(), ErrorKind::Lost);
+        assert!(matches!(lanetree_frame::Error::from(Error::from(lost())), lanetree_frame::Error::Lost { .. }));
+        assert_eq!(lanetree_frame::Error::from(Error::Composite).kind(), ErrorKind::Unsupported);
+    }
 }

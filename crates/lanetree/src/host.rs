@@ -27,11 +27,11 @@ pub use lanetree_frame::fixed::{
 pub use lanetree_frame::{
     AnyKey, Batch, BatchOf, BatchOrder, Buffer, BuildRules, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString,
     Bytes16, Clamped, Closed, Composite, Device, DeviceBuilder, DeviceClamped, DeviceForm, DeviceKeys, DeviceKind,
-    DeviceNumber, Domain, Duplicates, Error, Event, F32, F64, FixedKey, Float, FloatOrder, IndexBuilder, Join,
-    JoinKind, JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, NullOrder,
-    Nulls, OffsetBuffer, Offsets, Op, OpKind, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf,
-    Result, Rows, Stream, UpdatePath, UpdateReport, Validity, Value, Word, apply_to_map, clamp_bounds, compose_on,
-    mask_hits, no_row, number_matches, order_floats, restore_floats, runtime,
+    DeviceNumber, Domain, Duplicates, Error, ErrorKind, Event, F32, F64, FileError, FixedKey, Float, FloatOrder,
+    IndexBuilder, Join, JoinKind, JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored,
+    NeighborsOf, NullOrder, Nulls, OffsetBuffer, Offsets, Op, OpKind, OrderedIndex, PinnedBuffer, Pool, PoolStats,
+    RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Validity, Value, Word, apply_to_map,
+    clamp_bounds, compose_on, mask_hits, no_row, number_matches, order_floats, restore_floats, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

@@ -99,7 +99,7 @@
 //! use lanetree::files::{Load, Save};
 //! use lanetree::{Device, LaneTree};
 //!
-//! fn main() -> lanetree::files::Result<()> {
+//! fn main() -> lanetree::Result<()> {
 //!     let path = std::env::temp_dir().join("pairs.lanetree");
 //! #   let folder = tempfile::tempdir().expect("a folder");
 //! #   let path = folder.path().join("index");
@@ -140,7 +140,8 @@
 //! [`kernel`] has what kernels are written with, that look keys up in a [`LaneTree`] where they have them.
 //!
 //! # Errors
-//! Invalid input never panics: it is an [`Error`] that names the value. A failed build leaves nothing behind.
+//! Invalid input never panics: it is an [`Error`] that names the value. A failed build leaves nothing behind. [`Error::kind`] says which
+//! of a dozen kinds an error is, for programs that do something about some of them.
 
 #![cfg_attr(target_os = "cuda", no_std)]
 

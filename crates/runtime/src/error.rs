@@ -14,10 +14,12 @@ crate::errors! {
     pub enum Error {
         /// A GPU was asked for, and the program was built without the feature `cuda`.
         #[error("this program was built without CUDA: rebuild it with `--features cuda` to run on NVIDIA GPUs")]
+        #[kind(NotCompiled)]
         CudaNotCompiled,
 
         /// There is no CUDA driver, or the library that was loaded as one does not work.
         #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and check that `nvidia-smi` runs")]
+        #[kind(NoGpu)]
         NoDriver {
             /// The message of the system's loader, or of the driver.
             reason: String,
@@ -27,6 +29,7 @@ crate::errors! {
 
         /// A folder with the kernels' PTX is not what its list of hashes says.
         #[error("the PTX in {}: {reason}; `cargo xtask ptx --out` writes such a folder", folder.display())]
+        #[kind(Incompatible)]
         PtxFolder {
             /// The folder.
             folder: std::path::PathBuf,
@@ -39,6 +42,7 @@ crate::errors! {
             "the CUDA driver finds no GPU{}; does `nvidia-smi` list one?",
             visible.as_deref().map(|v| format!(" (CUDA_VISIBLE_DEVICES is \"{v}\")")).unwrap_or_default()
         )]
+        #[kind(NoGpu)]
         NoDevice {
             /// The value of the environment variable `CUDA_VISIBLE_DEVICES`, which hides GPUs.
             visible: Option<String>,
@@ -46,6 +50,7 @@ crate::errors! {
 
         /// There are GPUs, but not this one.
         #[error("there is no cuda:{ordinal}: the driver lists {count} GPU{}, from cuda:0", if *count == 1 { "" } else { "s" })]
+        #[kind(NoGpu)]
         NoSuchDevice {
             /// The GPU asked for.
             ordinal: u32,
@@ -55,6 +60,7 @@ crate::errors! {
 
         /// The driver lacks functions that this crate calls, or cannot read the kernels' PTX.
         #[error("the driver supports CUDA {}, but this program needs {} or later: update the NVIDIA driver", dotted(*driver_version), dotted(*needed))]
+        #[kind(Incompatible)]
         DriverTooOld {
             /// The CUDA version that the driver supports, major and minor.
             driver_version: (u32, u32),
@@ -67,6 +73,7 @@ crate::errors! {
             "the driver (for CUDA {}) cannot read module {module}, which is PTX {}: update the NVIDIA driver, or rebuild the module for an older PTX with `cargo xtask ptx`",
             dotted(*driver_version), dotted(*ptx_version)
         )]
+        #[kind(Incompatible)]
         PtxTooNew {
             /// The module.
             module: String,
@@ -81,6 +88,7 @@ crate::errors! {
             "module {module} is compiled for {target}, but {device} has compute capability {}: use a newer GPU, or compile for an older target with `cargo xtask ptx`",
             dotted(*compute_capability)
         )]
+        #[kind(Incompatible)]
         UnsupportedGpu {
             /// The module.
             module: String,
@@ -96,6 +104,7 @@ crate::errors! {
         #[error(
             "the driver rejected the PTX of module {module} (for {target}): update the NVIDIA driver, or compile the kernels again with `cargo xtask ptx`; its log: {log}"
         )]
+        #[kind(Incompatible)]
         InvalidPtx {
             /// The module.
             module: String,
@@ -109,6 +118,7 @@ crate::errors! {
         #[error(
             "PTX module \"{module}\" has no kernel {kernel}: it is older than the program; compile its crate again with `lanetree-ptx` (Lanetree's own: `cargo xtask ptx`)"
         )]
+        #[kind(Incompatible)]
         UnknownKernel {
             /// The module.
             module: &'static str,
@@ -118,6 +128,7 @@ crate::errors! {
 
         /// An allocation failed.
         #[error("{device} has no room for {requested} bytes{}; free memory on it, or ask for less", room(*free, *total))]
+        #[kind(OutOfMemory)]
         OutOfMemory {
             /// Bytes asked for.
             requested: u128,
@@ -133,6 +144,7 @@ crate::errors! {
         #[error(
             "cannot page-lock {bytes} bytes of host memory for {device}: {reason}; raise the limit of locked memory (`ulimit -l`), free host memory, or go on without pinning: an index then copies through staging memory"
         )]
+        #[kind(OutOfMemory)]
         CannotPin {
             /// Bytes that were to be pinned.
             bytes: usize,
@@ -144,6 +156,7 @@ crate::errors! {
 
         /// A kernel was to read an array in host memory that is not pinned for its device.
         #[error("an array of {bytes} bytes in host memory is not pinned for {device}: call `HostArray::pin` with it first")]
+        #[kind(InvalidInput)]
         NotPinned {
             /// Bytes of the array.
             bytes: usize,
@@ -156,6 +169,7 @@ crate::errors! {
             "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes{}: {in_use} are in use; drop buffers, or raise the limit",
             if block == requested { String::new() } else { format!(" ({block} when rounded up to a block)") }
         )]
+        #[kind(OutOfMemory)]
         PoolLimit {
             /// Bytes asked for.
             requested: usize,
@@ -171,6 +185,7 @@ crate::errors! {
 
         /// Two lengths that must be equal are not.
         #[error("{action}: needs {}, got {actual}", elements(*expected))]
+        #[kind(InvalidInput)]
         LengthMismatch {
             /// What was to be done.
             action: &'static str,
@@ -182,6 +197,7 @@ crate::errors! {
 
         /// A range of elements is not inside its buffer.
         #[error("{action}: elements {start}..{} are not inside a buffer of {}", start.saturating_add(*len), elements(*buffer_len))]
+        #[kind(InvalidInput)]
         OutOfRange {
             /// What was to be done.
             action: &'static str,
@@ -195,6 +211,7 @@ crate::errors! {
 
         /// A buffer, stream or event belongs to another device than the one it is used with.
         #[error("{action}: the devices differ, {expected} and {actual}; use one device for both")]
+        #[kind(InvalidInput)]
         WrongDevice {
             /// What was to be done.
             action: &'static str,
@@ -206,6 +223,7 @@ crate::errors! {
 
         /// Something that only GPUs have was asked of another device.
         #[error("{action}: {device} is no NVIDIA GPU; use a device of Device::cuda()")]
+        #[kind(Unsupported)]
         NotAGpu {
             /// What was to be done.
             action: &'static str,
@@ -215,6 +233,7 @@ crate::errors! {
 
         /// Memory does not begin where it must, to be a buffer or for what was to be done with it.
         #[error("the memory at {address:#x} is not aligned: it does not begin at a multiple of {needed} bytes")]
+        #[kind(InvalidInput)]
         Misaligned {
             /// Where it begins.
             address: usize,
@@ -224,6 +243,7 @@ crate::errors! {
 
         /// A buffer's memory was to be given away, and cannot be.
         #[error("the memory of a buffer of {device} cannot be given away: {reason}")]
+        #[kind(InvalidInput)]
         NotOwned {
             /// Whose memory.
             device: String,
@@ -233,6 +253,7 @@ crate::errors! {
 
         /// An event was used before it was recorded.
         #[error("{action}: the event has not been recorded; call `record` first")]
+        #[kind(WrongState)]
         NotRecorded {
             /// What was to be done.
             action: &'static str,
@@ -242,6 +263,7 @@ crate::errors! {
         #[error(
             "the host device runs no kernels, and cannot launch {kernel}: use the native CPU path, or Device::emulated()"
         )]
+        #[kind(Unsupported)]
         NoKernels {
             /// The kernel.
             kernel: &'static str,
@@ -249,6 +271,7 @@ crate::errors! {
 
         /// The device cannot run a launch of this shape.
         #[error("launching {kernel} with {} blocks of {} threads: {reason}", shape.blocks, shape.threads)]
+        #[kind(Unsupported)]
         Launch {
             /// The kernel.
             kernel: &'static str,
@@ -264,6 +287,7 @@ crate::errors! {
         #[error(
             "{what} would race with another stream's work over the buffer of {bytes} bytes at {address:#x}: take the buffer's address by `read_on` or `write_on` with the stream of the launch"
         )]
+        #[kind(WrongState)]
         Unordered {
             /// The kernel's symbol, or a description of other work.
             what: String,
@@ -275,6 +299,7 @@ crate::errors! {
 
         /// A failure that a test has injected: [`Device::inject`](crate::Device::inject).
         #[error("{what} has failed, as a test asked for")]
+        #[kind(DeviceFailed)]
         Injected {
             /// The kernel or the operation that was to fail.
             what: &'static str,
@@ -282,6 +307,7 @@ crate::errors! {
 
         /// The CUDA driver reported any other error.
         #[error("{action}: {name} ({code}), {message}{}", advice(*code))]
+        #[kind(DeviceFailed)]
         Cuda {
             /// What was being done.
             action: String,
@@ -296,8 +322,46 @@ crate::errors! {
     transparent {
         /// The emulator stopped a kernel that broke a rule.
         #[cfg(feature = "emulator")]
+        #[kind(|_| ErrorKind::DeviceFailed)]
         Emulator(Fault),
     }
+}
+
+/// What kind of error it is, for a program that does something about it. The errors themselves say what was wrong, with its values.
+///
+/// ```
+/// use lanetree::{Device, ErrorKind, LaneTree};
+///
+/// let error = LaneTree::build(&Device::host(), &[1_u64, 2], &[1_u32]).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidInput);
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// An argument is not possible, or does not fit the others. The message names it, and its value.
+    InvalidInput,
+    /// More pairs, queries or operations than one index or one call takes: several do.
+    TooLarge,
+    /// A device, main memory or a pool has no room: free some, or ask for less at a time.
+    OutOfMemory,
+    /// The index, the device or the file does not have this call.
+    Unsupported,
+    /// The program was built without it: a feature of the crate turns it on.
+    NotCompiled,
+    /// There is no GPU, or no driver: `Device::host()` is always there.
+    NoGpu,
+    /// The driver, the GPU or the kernels' PTX is too old for the others, or is not what it should be.
+    Incompatible,
+    /// A call that must come first has not been made; or two calls need an order, and have none.
+    WrongState,
+    /// A sum that 64 bits do not hold.
+    Overflow,
+    /// The device, or its driver, has failed. The index is as it was.
+    DeviceFailed,
+    /// The device has failed while it changed the index, which is lost: build it again.
+    Lost,
+    /// A file could not be read or written, or is damaged.
+    File,
 }
 
 fn dotted((major, minor): (u32, u32)) -> String {

@@ -108,7 +108,7 @@ pub use card::Card;
 #[cfg(feature = "cust")]
 pub use cuda::cust;
 pub use device::{Device, DeviceKind, MemoryInfo, Properties};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use event::Event;
 pub use failure::Failure;
 #[cfg(feature = "check")]

@@ -1,7 +1,8 @@
 //! Error types whose messages stand with their variants.
 
-/// An enum of errors: `#[error(..)]` before a variant has what `write!` takes, and names the variant's fields. Variants in
-/// `transparent` are other errors, whose messages are theirs.
+/// An enum of errors: `#[error(..)]` before a variant has what `write!` takes, and names the variant's fields; `#[kind(..)]` is its
+/// [`ErrorKind`](crate::ErrorKind). Variants in `transparent` are other errors, whose messages are theirs; their kind is a function of
+/// them.
 ///
 /// A derive would be a compiler plug-in, and its parser a seventh of what a user's first build compiles.
 #[doc(hidden)]
@@ -12,6 +13,7 @@ macro_rules! errors {
         pub enum $Error:ident {$(
             $(#[doc = $doc:literal])*
             #[error($($message:tt)*)]
+            #[kind($Kind:ident)]
             $Variant:ident $({$(
                 $(#[doc = $field_doc:literal])*
                 $field:ident: $Field:ty,
@@ -20,6 +22,7 @@ macro_rules! errors {
         transparent {$(
             $(#[doc = $other_doc:literal])*
             $(#[cfg($cfg:meta)])?
+            #[kind($kind:expr)]
             $Other:ident($Source:ty),
         )*}
     ) => {
@@ -37,6 +40,19 @@ macro_rules! errors {
                 $(#[cfg($cfg)])?
                 $Other($Source),
             )*
+        }
+
+        impl $Error {
+            /// What kind of error it is.
+            pub fn kind(&self) -> $crate::ErrorKind {
+                match self {
+                    $(Self::$Variant { .. } => $crate::ErrorKind::$Kind,)*
+                    $($(#[cfg($cfg)])? Self::$Other(other) => {
+                        let kind: fn(&$Source) -> $crate::ErrorKind = $kind;
+                        kind(other)
+                    })*
+                }
+            }
         }
 
         impl ::core::fmt::Display for $Error {
