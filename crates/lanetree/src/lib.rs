@@ -142,6 +142,19 @@
 //! # Errors
 //! Invalid input never panics: it is an [`Error`] that names the value. A failed build leaves nothing behind. [`Error::kind`] says which
 //! of a dozen kinds an error is, for programs that do something about some of them.
+//! ```
+//! use lanetree::{Device, ErrorKind, LaneTree};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let device = match Device::cuda(0) {
+//!     Err(error) if matches!(error.kind(), ErrorKind::NoGpu | ErrorKind::NotCompiled) => Device::host(),
+//!     device => device?,
+//! };
+//! let error = LaneTree::build(&device, &[1_u64, 2], &[1_u32]).unwrap_err();
+//! assert_eq!((error.kind(), error.to_string()), (ErrorKind::InvalidInput, "2 keys but 1 values: give one value per key".into()));
+//! # Ok(())
+//! # }
+//! ```
 
 #![cfg_attr(target_os = "cuda", no_std)]
 

@@ -328,13 +328,6 @@ crate::errors! {
 }
 
 /// What kind of error it is, for a program that does something about it. The errors themselves say what was wrong, with its values.
-///
-/// ```
-/// use lanetree::{Device, ErrorKind, LaneTree};
-///
-/// let error = LaneTree::build(&Device::host(), &[1_u64, 2], &[1_u32]).unwrap_err();
-/// assert_eq!(error.kind(), ErrorKind::InvalidInput);
-/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
