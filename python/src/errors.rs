@@ -34,6 +34,7 @@ pub(crate) fn check_not_forked() -> PyResult<()> {
 pub(crate) fn raise(error: lanetree::Error) -> PyErr {
     match error {
         lanetree::Error::Runtime(error) => of_kind(&error),
+        lanetree::Error::File(error) => error.downcast().map_or_else(|error| of_kind(&error), raise_file),
         error => of_kind(&error),
     }
 }
