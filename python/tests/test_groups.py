@@ -225,6 +225,15 @@ def test_nulls_in_groups() -> None:
         lanetree.GroupedIndex(by, keys, device="cpu")
     index = lanetree.GroupedIndex(by, keys, device="cpu", nulls="skip")
     assert [array.tolist() for array in index.items()] == [[1, 1], [10, 40], [0, 3]]
+    pandas = pytest.importorskip("pandas")
+    # A NaN is missing in a Series, and a number elsewhere.
+    floats = pandas.Series([1.5, np.nan, 3.5])
+    with pytest.raises(ValueError, match="the keys have 1 nulls"):
+        lanetree.GroupedIndex([1, 1, 1], floats, device="cpu")
+    index = lanetree.GroupedIndex([1, 1, 1], floats, device="cpu", nulls="skip")
+    assert [array.tolist() for array in index.items()] == [[1, 1], [1.5, 3.5], [0, 2]]
+    assert index.asof(floats, by=[1, 1, 1]).found.tolist() == [True, False, True]
+    assert index.asof(floats.to_numpy(), by=[1, 1, 1]).values.tolist() == [0, 2, 2]
 
 
 def test_names_are_numbered_by_one_dictionary(device: str) -> None:
