@@ -50,8 +50,8 @@ class Neighbors(NamedTuple):
         def one(way: str, values: npt.NDArray[Any], found: npt.NDArray[Any]) -> npt.NDArray[Any]:
             near = np.empty(keys.size, keys.dtype)
             find((way, *self.native[1:]), near, values, found)
-            # From an infinity to itself, and from a NaN to itself, it is no distance.
-            with np.errstate(invalid="ignore"):
+            # From an infinity to itself, and from a NaN to itself, it is no distance. One that overflows is infinite.
+            with np.errstate(invalid="ignore", over="ignore"):
                 distance: npt.NDArray[Any] = keys - near if way == "backward" else near - keys
             distance[words == near.view(words.dtype)] = 0
             found &= distance <= self.most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,11 @@ def test_floats_in_groups_are_in_total_order(device: str, tmp_path: Any) -> None
     assert index.asof([0.0], by=[1], direction="nearest").found.tolist() == [False]
     middle = lanetree.GroupedIndex([0, 0], [1.0, 2.0], device=device)
     assert [middle.asof([1.5], by=[0], direction="nearest", ties=ties).values.tolist() for ties in ("backward", "forward")] == [[0], [1]]  # type: ignore[arg-type]
+    far = lanetree.GroupedIndex([0], [-1.7e308], device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [bool(far.asof(1.7e308, by=0, tolerance=most).found) for most in (None, 1e308)] == [True, False]
+        assert far.asof([1.7e308], by=[0], direction="nearest").found.tolist() == [True]
     with pytest.raises(lanetree.errors.OptionValue, match="ties='both' is not for float keys"):
         index.asof_join(keys, by=by, direction="nearest", ties="both")
     with pytest.raises(ValueError, match="a tolerance of nan is missing"):
