@@ -7,12 +7,13 @@ from typing import Any, Iterator, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _joins, _missing, _native, _progress
+from . import _arrays, _columns, _joins, _native, _progress
 from ._arrays import ArrayLike, Found, Output
 from ._device import Device
 from ._columns import Nulls, Rows
 from ._held import Held, is_there, objects, whole_number
 from ._joins import How, Probes, Ties
+from ._neighbors import Neighbors
 from ._options import INSERT, REMOVE, UPDATE, Direction
 from ._progress import Progress
 from ._results import UpdateReport
@@ -27,8 +28,8 @@ class GroupedIndex(Held):
         The group of each key: a number, uint32, uint64, int32, int64, datetime64 or timedelta64. Names get their numbers from one
         dictionary for all tables, as below: numbers that were made for each table alone mean different names.
     keys : array_like
-        A key for each, in any order: of the same dtypes, as that of the groups or another one. Of pairs with equal groups and keys the
-        last one's value is kept.
+        A key for each, in any order: of the same dtypes, as that of the groups or another one, or float32 or float64, in the order that
+        :class:`Index` has. Of pairs with equal groups and keys the last one's value is kept.
     values : array_like, optional
         A value for each, as for :class:`Index`; by default their row numbers, int64.
     device, fill, nulls, stream, progress
@@ -37,7 +38,7 @@ class GroupedIndex(Held):
     Raises
     ------
     TypeError
-        For groups or keys that are floats, or other dtypes that indexes do not have.
+        For groups that are floats, and for dtypes that indexes do not have.
     ValueError
         Unless there is one group for each key.
     lanetree.errors.LengthMismatch
@@ -86,9 +87,8 @@ class GroupedIndex(Held):
         raw, dtypes = [column.raw for column in columns], [column.dtype for column in columns]
         self.by_dtype, self.key_dtype, self.value_dtype = dtypes
         names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups (by)", "keys", "values"))]
-        for name, dtype, what in zip(names, dtypes, ("groups (by)", "keys")):
-            if name[0] == "f":
-                raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to integers")
+        if names[0][0] == "f":
+            raise TypeError(f"groups (by) of dtype {self.by_dtype} are not supported: convert them to integers")
         sizes = self.by_dtype.itemsize, self.value_dtype.itemsize
         with _progress.waiting(progress, len(raw[1]), "building an index of"):
             self._index = _native.Groups(self.device._native, sizes[0], names[1], sizes[1], (raw[0], raw[1]), raw[2], self.fill, on)
@@ -139,14 +139,14 @@ class GroupedIndex(Held):
         -------
         Found
             ``(values, found)``
-        """
-        how = self._asof(direction, ties, allow_exact_matches, tolerance)
-        return self._get(at, by, how, default, stream, progress)
 
-    def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any) -> tuple[str, str, bool, int | None]:
-        """How neighbours are looked for, as native calls take it."""
-        limit = None if tolerance is None else _missing.tolerance(tolerance, self.key_dtype)
-        return direction, ties, not exact, limit
+        Raises
+        ------
+        lanetree.errors.OptionValue
+            For "nearest" and a tolerance of queries on a device, if keys are floats.
+        """
+        how = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, _arrays.on_device(at))
+        return self._get(at, by, how, default, stream, progress)
 
     @overload
     def asof_join(
@@ -184,6 +184,11 @@ class GroupedIndex(Held):
         (left, values, found), (left, values) or left
             As of :meth:`Index.join`.
 
+        Raises
+        ------
+        lanetree.errors.OptionValue
+            As of :meth:`Index.asof_join`.
+
         Examples
         --------
         >>> quotes = lanetree.GroupedIndex(np.array([7, 7, 9]), np.array([100, 160, 120]), device="cpu")
@@ -191,19 +196,21 @@ class GroupedIndex(Held):
         (array([0, 1]), array([0, 2]))
         """
         _joins.check(how)
-        options = self._asof(direction, ties, allow_exact_matches, tolerance)
-        if _arrays.on_device(at):
+        on_gpu = _arrays.on_device(at)
+        options = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, on_gpu)
+        if on_gpu:
             given, on = self._on(at, by, stream)
-            made = self._index.join(given, options, (how, _joins.bitmap(valid, len(given[1]), self.device, on)), on)
+            made = self._index.join(given, options.native, (how, _joins.bitmap(valid, len(given[1]), self.device, on)), on)
             return _joins.on_device(made, self.device, self.value_dtype)
         probes = Probes(valid, None, (by, self.by_dtype, "the groups (by)"), (at, self.key_dtype, "the keys (at)"))
         group, raw = probes.columns
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
-                offsets, _, rows = self._index.asof_rows((group, raw), options)
+                offsets, _, rows = self._index.asof_rows((group, raw), options.native)
             return probes.join(how, np.diff(offsets), rows.view(self.value_dtype))
-        one = (direction, "backward" if ties == "both" else ties, *options[2:])
-        values, found = self._get(raw, group, one, 0, None, progress)
+        if ties == "both":
+            options = options._replace(native=(direction, "backward", *options.native[2:]))
+        values, found = self._get(raw, group, options, 0, None, progress)
         return probes.join(how, found, values[found])
 
     def _on(self, keys: ArrayLike, by: ArrayLike, stream: Any) -> tuple[tuple[_native.Memory, _native.Memory], _native.Stream | None]:
@@ -215,23 +222,27 @@ class GroupedIndex(Held):
         self,
         keys: ArrayLike,
         by: ArrayLike,
-        how: tuple[str, str, bool, int | None] | None,
+        how: Neighbors | None,
         default: Any,
         stream: Any,
         progress: Progress,
     ) -> Found:
-        miss = _arrays.word(default, self.value_dtype)
+        miss, native = _arrays.word(default, self.value_dtype), None if how is None else how.native
         if _arrays.on_device(keys):
             given, on = self._on(keys, by, stream)
             values, found = (_arrays.empty(self.device, len(given[1]), dtype) for dtype in (self.value_dtype, np.dtype(np.bool_)))
-            self._index.get(given, how, (values._memory, found._memory, miss), on)
+            self._index.get(given, native, None, (values._memory, found._memory, miss), on)
             return Found(values, found)
         rows = Rows(None, (keys, self.key_dtype, "the keys"), (by, self.by_dtype, "the groups (by)"))
         raw, group = rows.columns
         outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
 
         def search(groups: Any, keys: Any, values: Any, found: Any) -> None:
-            self._index.get((groups, keys), how, (values, found, miss))
+            if how is None or how.most is None:
+                self._index.get((groups, keys), native, None, (values, found, miss))
+                return
+            find = lambda by, near, values, found: self._index.get((groups, keys), by, near, (values, found, miss))
+            how.measured(find, keys, (values, found), miss)
 
         if progress:
             _progress.in_pieces(search, (group, raw, *outputs), progress, "look-ups in groups")

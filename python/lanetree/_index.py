@@ -177,55 +177,6 @@ class Index(Tree, Nearby, Pairs):
         dtypes = self.key_dtype, self._value
         return Ranges(*self._ranges(find, dtypes, (starts, "the starts"), (ends, "the ends"), stream=stream))
 
-    def aggregate(
-        self,
-        starts: ArrayLike,
-        ends: ArrayLike,
-        how: Literal["sum", "min", "max", "first", "last"],
-        *,
-        inclusive: Inclusive = "both",
-        stream: Any = None,
-    ) -> Found:
-        """An aggregate of the values of each range, without making its pairs: what a range join followed by a group-by gives.
-
-        For how many there are, use :meth:`count_range`.
-
-        Parameters
-        ----------
-        starts, ends, inclusive, stream
-            As in :meth:`count_range`. For sums of ranges on a device the call waits, to learn whether they overflow.
-        how : {"sum", "min", "max", "first", "last"}
-            The sum, the smallest or the largest value, or the value of the range's first or last key. A NaN is above all numbers, and
-            NaT below all times.
-
-        Returns
-        -------
-        Found
-            ``(values, found)``: of integers as int64 or uint64, of floats as float64, of times as they are; 0 for a range without keys,
-            which is not found. Sums of floats are made in 64 bits, in an order that is another one on a device than on the host.
-
-        Raises
-        ------
-        lanetree.errors.SumOverflow
-            For a sum of integers that 64 bits do not hold. It names the range.
-        TypeError
-            For the sum of points in time.
-
-        Examples
-        --------
-        >>> index = lanetree.Index(np.array([10, 20, 30]), np.array([1, 2, -5]), device="cpu")
-        >>> index.aggregate(np.array([10, 31]), np.array([20, 40]), "sum")
-        Found(values=array([3, 0]), found=array([ True, False]))
-        """
-        closed, kind = closed_of(inclusive), self._value.kind
-        if kind == "M" and how == "sum":
-            raise TypeError(f"points in time have no sum: the values are {self._value}")
-        wide = self._value if kind in "mM" else np.dtype(f"{kind}8")
-        number = "i" if kind in "mM" else kind
-        find = lambda bounds, on: self._index.aggregate(bounds, closed, (how, number), on)
-        found, values = self._each(find, (_BOOL, wide), (starts, "the starts"), (ends, "the ends"), stream=stream)
-        return Found(values, found)
-
     def scan(self, starts: ArrayLike, limit: int, *, stream: Any = None) -> Scans:
         """The first pairs whose keys are not below each of `starts`, at most `limit` of each.
 

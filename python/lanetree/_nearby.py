@@ -7,10 +7,11 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _joins, _missing, _native, _progress, errors
+from . import _arrays, _joins, _native, _progress, errors
 from ._arrays import ArrayLike, Found, Output
 from ._held import _BOOL
 from ._joins import How, Probes, Ties
+from ._neighbors import Neighbors
 from ._options import Direction, limit_of
 from ._pairs import NumberPairs
 from ._progress import Progress
@@ -73,60 +74,20 @@ class Nearby(NumberPairs[RangeMatches]):
         lanetree.errors.OptionValue
             For distances of floats that are not measured.
         """
-        is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
-        how, limit = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
+        on_gpu = _arrays.on_device(at)
+        how = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, on_gpu)
         miss = _arrays.word(default, self._value)
-        # How far floats are away is measured here: NumPy's arithmetic measures these.
-        is_measured = is_float and (limit is not None or direction == "nearest")
 
         def search(keys: Any, made: Any, on: _native.Stream | None) -> None:
-            if is_measured:
-                self._measured(keys, made, how, np.inf if limit is None else limit, miss)
+            if how.most is not None:
+                find = lambda by, near, values, found: self._index.asof(keys, by, near, (values, found, miss), None)
+                how.measured(find, keys, made, miss)
                 return
             near = _arrays.empty(self.device, len(keys), self.key_dtype)._memory if on_gpu else None
-            self._index.asof(keys, how, near, (*made, miss), on)
+            self._index.asof(keys, how.native, near, (*made, miss), on)
 
         found = self._results(search, at, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "asof", name="the queries (at)")
         return Found(*found) if out is None else out
-
-    def _measured(
-        self, keys: npt.NDArray[Any], made: tuple[npt.NDArray[Any], npt.NDArray[Any]], how: tuple[str, str, bool, int | None], limit: Any, miss: int
-    ) -> None:
-        """Neighbours among floats that are at most so far away; for the nearest both are looked for."""
-        (values, found), words = made, keys.view(f"u{keys.itemsize}")
-
-        def one(way: str, values: npt.NDArray[Any], found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            near = np.empty(keys.size, self.key_dtype)
-            self._index.asof(keys, (way, *how[1:]), near, (values, found, miss), None)
-            # From an infinity to itself, and from a NaN to itself, it is no distance.
-            with np.errstate(invalid="ignore"):
-                distance: npt.NDArray[Any] = keys - near if way == "backward" else near - keys
-            distance[words == near.view(words.dtype)] = 0
-            found &= distance <= limit
-            return distance
-
-        if how[0] != "nearest":
-            one(how[0], values, found)
-        else:
-            ahead, is_ahead = np.empty_like(values), np.empty_like(found)
-            behind, before = one("backward", values, found), one("forward", ahead, is_ahead)
-            takes = is_ahead & (~found | (before <= behind if how[1] == "forward" else before < behind))
-            values[takes] = ahead[takes]
-            found |= is_ahead
-        _arrays.erase(np.flatnonzero(~found), (values, miss))
-
-    def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
-        """How neighbours are looked for, as native calls take it, and the tolerance."""
-        limit = None if tolerance is None else _missing.tolerance(tolerance, self.key_dtype)
-        if self.key_dtype.kind == "f":
-            # The native code would measure words.
-            if direction == "nearest" and (on_gpu or ties == "both"):
-                why = "ties='both' is" if not on_gpu else "direction='nearest' with queries on a device is"
-                raise errors.OptionValue(f"distances of floats are measured in host memory, one neighbour at a time, so {why} not for float keys")
-            if limit is not None and on_gpu:
-                raise errors.OptionValue("distances of floats on a device are not measured: use predecessor or successor, which give the keys")
-            return (direction, ties, not exact, None), limit
-        return (direction, ties, not exact, limit), limit
 
     @overload
     def asof_join(
@@ -184,7 +145,7 @@ class Nearby(NumberPairs[RangeMatches]):
         """
         _joins.check(how)
         on_gpu = _arrays.on_device(at)
-        options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
+        options = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, on_gpu).native
         if on_gpu:
             join = lambda probes, asked, on: self._index.join(probes[0], options, asked, on)
             return self._join_on(join, (self._value,), how, valid, stream, (at, "the probes (at)"))
@@ -249,9 +210,9 @@ class Nearby(NumberPairs[RangeMatches]):
         array([20, 30, 10])
         """
         most = limit_of(k)
-        if self.key_dtype.kind == "f" and direction == "nearest":
-            raise errors.OptionValue("distances of floats are not measured by kernels, so direction='nearest' is not for float keys")
-        # Nor are tolerances.
-        options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, True)
+        if self.key_dtype.kind == "f" and (direction == "nearest" or tolerance is not None):
+            what = "a tolerance" if direction != "nearest" else "direction='nearest'"
+            raise errors.OptionValue(f"distances of floats are not measured by kernels, so {what} is not for float keys")
+        options = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, False).native
         find = lambda queries, on: self._index.k_nearest(queries[0], most, options, on)
         return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries (at)"), stream=stream))

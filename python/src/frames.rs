@@ -106,7 +106,7 @@ fn is_sorted<T: Time>(times: &[T]) -> bool {
 /// Elements in the order of sorted pairs.
 fn taken<T: Pod + Send + Sync>(elements: &[T], pairs: &[(u64, u32)]) -> PyResult<Vec<T>> {
     let mut made = zeroed(pairs.len())?;
-    made.par_iter_mut().zip(pairs).for_each(|(to, pair)| *to = elements[pair.1 as usize]);
+    made.par_iter_mut().zip(pairs).with_min_len(TASK).for_each(|(to, pair)| *to = elements[pair.1 as usize]);
     Ok(made)
 }
 
@@ -161,7 +161,10 @@ impl<'a, T: Time, const FORWARD: bool, const STRICT: bool> Walk<'a, T, FORWARD, 
         let mut found = zeroed::<u32>(self.left.len())?;
         // Each slice has a table of all groups, and groups that a slice begins with cost it a look-up.
         let rows = self.left.len() + self.right.len();
-        let count = (SLICES * threads()).min(rows / (SLICE + 8 * self.groups)).max(1);
+        let count = match rows / (SLICE + 8 * self.groups) {
+            0 | 1 => 1,
+            most => most.min(SLICES * threads()),
+        };
         let (mut slices, mut start, mut rest) = (gather(0, [].into_iter())?, (0, 0), &mut *found);
         for end in (1..=count).map(|cut| self.cut(cut, count)) {
             let (own, others) = rest.split_at_mut(end.0 - start.0);
@@ -279,7 +282,10 @@ fn asof_of<T: Time>(
         for (codes, times) in [left, right] {
             check_table(codes, times.len(), groups)?;
         }
-        let (left, right) = join(|| Side::new(left.0, left.1), || Side::new(right.0, right.1));
+        let (of_left, of_right) = (|| Side::new(left.0, left.1), || Side::new(right.0, right.1));
+        // To wake a thread for one of two small tables takes longer than to read both.
+        let is_small = left.1.len() + right.1.len() <= TASK;
+        let (left, right) = if is_small { (of_left(), of_right()) } else { join(of_left, of_right) };
         let (left, right) = (left?, right?);
         let sides = (&left, &right);
         let walk = |is_forward| match (is_forward, is_strict) {
@@ -311,9 +317,9 @@ fn asof_of<T: Time>(
         match (&backward, &forward) {
             // Nothing is measured.
             (Some(found), None) if tolerance.is_none() => {
-                made.par_iter_mut().zip(found).for_each(|(made, &place)| *made = row(place));
+                made.par_iter_mut().zip(found).with_min_len(TASK).for_each(|(made, &place)| *made = row(place));
             }
-            _ => made.par_iter_mut().enumerate().for_each(|(at, made)| *made = near(at)),
+            _ => made.par_iter_mut().enumerate().with_min_len(TASK).for_each(|(at, made)| *made = near(at)),
         }
         let Some(rows) = &left.rows else { return Ok(made) };
         let mut given = zeroed(count)?;

@@ -1,5 +1,6 @@
 //! `lanetree._native`: what the Python package `lanetree` is written on.
 
+mod aggregate;
 mod arguments;
 mod arrow;
 mod buffers;

@@ -1,6 +1,7 @@
 //! The multi-map behind one interface, whatever its keys and values are.
 
-use crate::arguments::{Asked, By, Ends, Found, Outputs, Report, Request, Results, Sizes};
+use crate::aggregate::{Aggregates, Numbers};
+use crate::arguments::{Asked, By, Ends, Folding, Found, Outputs, Report, Request, Results, Sizes};
 use crate::class::{Place, class, with_types};
 use crate::errors::{raise, value_error};
 use crate::host::numpy;
@@ -10,8 +11,12 @@ use crate::keys::{Keys, check_values, found_rows, in_two, range_of, signed, valu
 use crate::memory::Memory;
 use crate::results::put_numbers;
 use crate::types::{PyKey, PyValue, check_len, gather};
-use lanetree::multimap::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch};
-use lanetree::{Buffer, Closed, Join, JoinKind, KeyRange, MultiMap, Ranges, Stream, Word};
+use lanetree::multimap::{
+    AggregateScratch, DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch,
+};
+use lanetree::{
+    Aggregate, Buffer, Closed, DeviceAggregates, Join, JoinKind, KeyRange, MultiMap, Number, Ranges, Stream, Word,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -34,6 +39,8 @@ class! {
     read neighbor(queries: Input, predecessor: bool, keys: Input, results: Outputs) -> ();
     read range(bounds: [Input; 2], closed: Ends, limit: u64) -> Found;
     read count_range(bounds: [Input; 2], closed: Ends, counts: Input) -> ();
+    /// Whether there are values, and an aggregate of them as numbers of a kind ("u", "i" or "f") of 64 bits.
+    read aggregate(bounds: [Input; 2], closed: Ends, how: Folding) -> Found;
     change insert(keys: Input, values: Input) -> Report;
     /// Removes all pairs of keys, or one pair for each key and value, which are in host memory.
     change remove(keys: Input, values: Option<Input>) -> Report;
@@ -99,7 +106,34 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
     }
 }
 
-impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
+impl<K: PyKey, V: Word + PyValue> Aggregates<V> for Typed<K, V> {
+    type Key = K;
+
+    fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    fn aggregate_many<A: Number<Word = V>>(
+        &self,
+        how: Aggregate,
+        [firsts, lasts]: [&[K]; 2],
+    ) -> lanetree::Result<Vec<Option<A::Wide>>> {
+        self.map.aggregate_many::<A>(how, firsts, lasts)
+    }
+
+    fn aggregate_on<A: Number<Word = V>>(
+        &self,
+        stream: &Stream,
+        how: Aggregate,
+        [firsts, lasts]: [&Buffer<K>; 2],
+        out: &mut DeviceAggregates<A::Wide>,
+    ) -> lanetree::Result<()> {
+        let mut scratch = AggregateScratch::new(&self.keys.device, firsts.len())?;
+        self.map.on(stream).aggregate::<A>(how, firsts, lasts, &mut scratch, out)
+    }
+}
+
+impl<K: PyKey, V: Word + Numbers> AnyMap for Typed<K, V> {
     fn device(&self) -> &lanetree::Device {
         &self.keys.device
     }
@@ -269,6 +303,10 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
+    fn aggregate(&self, bounds: [In<'_>; 2], closed: Closed, how: Folding, stream: &Stream) -> PyResult<Found> {
+        V::aggregate(self, bounds, closed, how, stream)
+    }
+
     fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &Stream) -> PyResult<Report> {
         let Self { map, keys: form } = self;
         if !keys.is_device() {
@@ -312,7 +350,7 @@ fn build(place: &Place<'_>, key: &str, keys: In<'_>, values: In<'_>, value_bytes
     })
 }
 
-fn build_of<K: PyKey, V: Word + PyValue>(
+fn build_of<K: PyKey, V: Word + Numbers>(
     stream: &Stream,
     form: Keys,
     keys: In<'_>,

@@ -1,8 +1,8 @@
 //! LaneTree and LaneSet as a class of Python's.
 
-mod aggregate;
 mod typed;
 
+use crate::aggregate::Numbers;
 use crate::arguments::{By, Ends, Folding, Found, How, KindsGiven, Outputs, Report, Request, Results};
 use crate::class::{Place, class, with_types};
 use crate::device::Device;
@@ -13,7 +13,6 @@ use crate::join::Joined;
 use crate::keys::{Keys, values_on};
 use crate::memory::Memory;
 use crate::types::{PyKey, zeroed};
-use aggregate::Numbers;
 use lanetree::primitives::BuildScratch;
 use lanetree::{LaneTree, Scans, Stream};
 use pyo3::exceptions::PyTypeError;

@@ -153,7 +153,7 @@ pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> PyResult<Vec<K>> {
 /// The inclusive bounds of ranges, from bounds that may be exclusive. A range that can have no key ends before it starts.
 pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: Closed) {
     let one = K::Bits::truncate(1);
-    starts.par_iter_mut().zip(ends.par_iter_mut()).for_each(|(start, end)| {
+    starts.par_iter_mut().zip(ends.par_iter_mut()).with_min_len(TASK).for_each(|(start, end)| {
         let mut empty = *start > *end;
         if matches!(closed, Closed::Right | Closed::Neither) {
             empty |= *start == K::MAX;

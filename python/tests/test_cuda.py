@@ -256,6 +256,11 @@ def test_asof_and_ranges_agree_with_those_in_host_memory(library: Any) -> None:
                 ),
             ):
                 assert all(np.array_equal(take(library, a), b) for a, b in zip(got, expected)), how
+    times, asked_at = keys / 4, queries / 4
+    groups_host, groups = lanetree.GroupedIndex(by, times, device="cpu"), lanetree.GroupedIndex(put(library, by), put(library, times))
+    for how in ({"direction": "backward"}, {"direction": "forward", "allow_exact_matches": False}):
+        found = groups.asof(put(library, asked_at), by=put(library, asked_by), **how)
+        assert all(np.array_equal(take(library, a), b) for a, b in zip(found, groups_host.asof(asked_at, by=asked_by, **how)))
     lows, highs = queries[:500], queries[500:1000]
     for got, expected in zip(multi.first(put(library, queries)), multi_host.first(queries)):
         assert np.array_equal(take(library, got), expected)
@@ -264,8 +269,12 @@ def test_asof_and_ranges_agree_with_those_in_host_memory(library: Any) -> None:
             edges: Any = {"inclusive": inclusive}
             counts = other.count_range(put(library, lows), put(library, highs), **edges)
             assert np.array_equal(take(library, counts), kind.count_range(lows, highs, **edges))
-            found = other.range(put(library, lows), put(library, highs), **edges)
-            assert all(np.array_equal(take(library, a), b) for a, b in zip(found, kind.range(lows, highs, **edges)))
+            rows = other.range(put(library, lows), put(library, highs), **edges)
+            assert all(np.array_equal(take(library, a), b) for a, b in zip(rows, kind.range(lows, highs, **edges)))
+            for fold in ("sum", "min", "max", "first", "last"):
+                values, has = (take(library, column) for column in other.aggregate(put(library, lows), put(library, highs), fold, **edges))
+                expected = kind.aggregate(lows, highs, fold, **edges)
+                assert np.array_equal(has, expected.found) and np.array_equal(values[has], expected.values[has]), fold
 
 
 def test_arrays_of_arrow_on_the_device() -> None:

@@ -118,7 +118,15 @@ def build(kind: str, keys: Any, **options: Any) -> Any:
     made = getattr(lanetree, kind)
     if kind == "IntervalIndex":
         return made(keys, keys, device="cpu", **options)
-    return made(keys, keys, device="cpu", **options) if kind == "GroupedIndex" else made(keys, device="cpu", **options)
+    if kind != "GroupedIndex":
+        return made(keys, device="cpu", **options)
+    try:
+        return made(keys, keys, device="cpu", **options)
+    except TypeError as error:
+        if "groups (by) of dtype float" not in str(error):
+            raise
+        # Floats are keys, but no groups.
+        return made(np.zeros(len(keys), np.uint64), keys, device="cpu", **options)
 
 
 def rows_of(index: Any, queries: Any) -> list[Any]:
@@ -126,7 +134,9 @@ def rows_of(index: Any, queries: Any) -> list[Any]:
     if isinstance(index, lanetree.Set):
         return [True if found else None for found in index.contains(queries)]
     calls = {lanetree.MultiIndex: "first", lanetree.IntervalIndex: "most_specific", lanetree.GroupedIndex: "get"}
-    by = {"by": queries} if isinstance(index, lanetree.GroupedIndex) else {}
+    by = {}
+    if isinstance(index, lanetree.GroupedIndex):
+        by = {"by": np.zeros(len(queries), np.uint64) if index.key_dtype.kind == "f" else queries}
     values, found = getattr(index, calls.get(type(index), "get"))(queries, **by)
     return [int(value) if has else None for value, has in zip(values, found)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,86 @@ def test_groups_are_those_of_pandas(device: str) -> None:
                 assert [int(row) if has else None for row, has in zip(got, found)] == [None if pandas.isna(row) else int(row) for row in expected]
 
 
+@pytest.mark.parametrize("where", ["cpu", "emulated", "arrays"])
+@pytest.mark.parametrize("by", ["int32", "uint64"])
+@pytest.mark.parametrize("key", ["float32", "float64"])
+def test_groups_of_floats_are_those_of_pandas(where: str, by: str, key: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    if where != "cpu" and "emulated" not in DEVICES:
+        pytest.skip("the wheel has no emulator")
+    rng = np.random.default_rng(11)
+    # Quarters of both signs and the infinities, each once: of equal times in a group pandas takes the last row.
+    quote_at = np.append(np.unique(draw(rng, key, 400, 1200)), np.array([np.inf], key))
+    trade_at = np.sort(np.append(draw(rng, key, 200, 1300), np.array([-np.inf, np.inf, 0.1], key)))
+    quote_by, trade_by = rng.choice([0, 1, 2, 4, 6, 7], quote_at.size).astype(by), rng.integers(0, 7, trade_at.size).astype(by)
+    left, right = pandas.DataFrame({"at": trade_at, "by": trade_by}), pandas.DataFrame({"at": quote_at, "by": quote_by, "row": np.arange(quote_at.size)})
+    put: Any = (lambda array: lanetree.asarray(array, "emulated")) if where == "arrays" else lambda array: array
+    order = rng.permutation(quote_at.size)
+    index = lanetree.GroupedIndex(put(quote_by[order]), put(quote_at[order]), put(order), device="cpu" if where == "cpu" else "emulated")
+
+    def check(right: Any) -> None:
+        for direction in ("backward", "forward", "nearest"):
+            for tolerance in (None, 0.0, 2.5):
+                for exact in (True, False):
+                    options: Any = {"direction": direction, "tolerance": tolerance, "allow_exact_matches": exact}
+                    if where == "arrays" and (direction == "nearest" or tolerance is not None):
+                        with pytest.raises(lanetree.errors.OptionValue, match="distances of floats"):
+                            index.asof(put(trade_at), by=put(trade_by), **options)
+                        with pytest.raises(lanetree.errors.OptionValue, match="distances of floats"):
+                            index.asof_join(put(trade_at), by=put(trade_by), **options)
+                        continue
+                    rows = pandas.merge_asof(left, right, on="at", by="by", **options)["row"]
+                    expected = [-1 if pandas.isna(row) else int(row) for row in rows]
+                    got, found = index.asof(put(trade_at), by=put(trade_by), default=-1, **options)
+                    probes, values = index.asof_join(put(trade_at), "inner", by=put(trade_by), **options)
+                    if where == "arrays":
+                        got, found, probes, values = (array.numpy() for array in (got, found, probes, values))  # type: ignore[union-attr]
+                    assert got.tolist() == expected, options
+                    assert found.tolist() == [row >= 0 for row in expected]
+                    assert list(zip(probes.tolist(), values.tolist())) == [(i, row) for i, row in enumerate(expected) if row >= 0]
+
+    check(right)
+    stored = index.items()
+    by_group = right.sort_values(["by", "at"], kind="stable")
+    assert [array.dtype for array in stored] == [quote_by.dtype, quote_at.dtype, np.int64]
+    assert all(np.array_equal(array, by_group[name]) for array, name in zip(stored, ("by", "at", "row")))
+    gone = right.iloc[5:60]
+    assert index.remove(put(gone["by"].to_numpy()), put(gone["at"].to_numpy())).removed == 55
+    check(right.drop(index=gone.index))
+    assert index.insert(put(gone["by"].to_numpy()), put(gone["at"].to_numpy()), put(gone["row"].to_numpy())).inserted == 55
+    check(right)
+    again = pickle.loads(pickle.dumps(index))
+    assert again == index and (int(quote_by[3]), float(quote_at[3])) in again and (int(quote_by[3]), 0.125) not in again
+
+
+def test_floats_in_groups_are_in_total_order(device: str, tmp_path: Any) -> None:
+    nan = np.nan
+    keys = np.array([nan, 0.0, -0.0, -np.inf, 5.0, -nan])
+    index = lanetree.GroupedIndex(np.zeros(6, np.int64), keys, device=device)
+    by = np.zeros(6, np.int64)
+    assert np.array_equal(index.get(keys, by=by).values, np.arange(6)) and index.items()[2].tolist() == [5, 3, 2, 1, 4, 0]
+    assert index.asof([-0.0, 1e300, nan], by=[0, 0, 0]).values.tolist() == [2, 4, 0]
+    # A NaN is near no key but itself; the two zeros are at no distance.
+    got, found = index.asof([nan, 4.0, -1e9, -0.0], by=[0, 0, 0, 0], direction="nearest", tolerance=1, default=-1)
+    assert got.tolist() == [0, 4, -1, 2] and found.tolist() == [True, True, False, True]
+    assert index.asof([-0.0], by=[0], direction="forward", allow_exact_matches=False, tolerance=0.0).values.tolist() == [1]
+    assert index.asof([0.0], by=[1], direction="nearest").found.tolist() == [False]
+    middle = lanetree.GroupedIndex([0, 0], [1.0, 2.0], device=device)
+    assert [middle.asof([1.5], by=[0], direction="nearest", ties=ties).values.tolist() for ties in ("backward", "forward")] == [[0], [1]]  # type: ignore[arg-type]
+    far = lanetree.GroupedIndex([0], [-1.7e308], device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [bool(far.asof(1.7e308, by=0, tolerance=most).found) for most in (None, 1e308)] == [True, False]
+        assert far.asof([1.7e308], by=[0], direction="nearest").found.tolist() == [True]
+    with pytest.raises(lanetree.errors.OptionValue, match="ties='both' is not for float keys"):
+        index.asof_join(keys, by=by, direction="nearest", ties="both")
+    with pytest.raises(ValueError, match="a tolerance of nan is missing"):
+        index.asof([1.0], by=[0], tolerance=nan)
+    index.save(tmp_path / "floats")
+    again = lanetree.load(tmp_path / "floats", device)
+    assert all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(again.items(), index.items()))
+
+
 def test_groups_of_python(device: str) -> None:
     index = lanetree.GroupedIndex([7, 7, 9], [100, 160, 120], device=device)
     assert [array.tolist() for array in index.asof([[159, 500], [119, 120]], by=[[7, 9], [9, 9]])] == [[[0, 2], [0, 2]], [[True, True], [False, True]]]
@@ -121,8 +202,6 @@ def test_groups_of_python(device: str) -> None:
 def test_wrong_groups(device: str) -> None:
     with pytest.raises(TypeError, match="groups .by. of dtype float64 are not supported"):
         lanetree.GroupedIndex([1.0], [1], device=device)
-    with pytest.raises(TypeError, match="keys of dtype float64 are not supported"):
-        lanetree.GroupedIndex([1], [1.0], device=device)
     with pytest.raises(ValueError, match="arrays of 2 and of 1 elements"):
         lanetree.GroupedIndex([1, 2], [1], device=device)
     with pytest.raises(lanetree.errors.LengthMismatch, match="1 keys but 2 values"):
@@ -138,6 +217,8 @@ def test_wrong_groups(device: str) -> None:
         index.asof([1], by=[1], tolerance=-1)
     with pytest.raises(TypeError, match="a tolerance of 0.5 for keys of int64"):
         index.asof([1], by=[1], tolerance=0.5)
+    with pytest.raises(TypeError, match="the keys have dtype float64, but int64 is needed"):
+        index.asof(np.array([1.5]), by=[1])
     with pytest.raises(lanetree.errors.LengthMismatch):
         index.insert([1], [1], [1, 2])
     assert index.items()[2].tolist() == [0, 1]
@@ -150,6 +231,15 @@ def test_nulls_in_groups() -> None:
         lanetree.GroupedIndex(by, keys, device="cpu")
     index = lanetree.GroupedIndex(by, keys, device="cpu", nulls="skip")
     assert [array.tolist() for array in index.items()] == [[1, 1], [10, 40], [0, 3]]
+    pandas = pytest.importorskip("pandas")
+    # A NaN is missing in a Series, and a number elsewhere.
+    floats = pandas.Series([1.5, np.nan, 3.5])
+    with pytest.raises(ValueError, match="the keys have 1 nulls"):
+        lanetree.GroupedIndex([1, 1, 1], floats, device="cpu")
+    index = lanetree.GroupedIndex([1, 1, 1], floats, device="cpu", nulls="skip")
+    assert [array.tolist() for array in index.items()] == [[1, 1], [1.5, 3.5], [0, 2]]
+    assert index.asof(floats, by=[1, 1, 1]).found.tolist() == [True, False, True]
+    assert index.asof(floats.to_numpy(), by=[1, 1, 1]).values.tolist() == [0, 2, 2]
 
 
 def test_names_are_numbered_by_one_dictionary(device: str) -> None:

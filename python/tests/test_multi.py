@@ -9,6 +9,7 @@ import pytest
 
 import lanetree
 
+from conftest import DEVICES
 from test_index import KEYS, draw
 
 
@@ -99,3 +100,80 @@ def test_errors_pickles_and_closing(device: str) -> None:
         pass
     with pytest.raises(RuntimeError, match="closed"):
         index.get([1])
+
+
+@pytest.mark.parametrize("value", ["uint32", "int32", "float32", "uint64", "int64", "float64", "timedelta64[s]"])
+@pytest.mark.parametrize("key", ["uint32", "int64", "float64"])
+def test_aggregates_are_those_of_rows_and_of_groups(device: str, key: str, value: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(7)
+    # Many values per key, and one key with most of them.
+    keys, values = np.append(draw(rng, key, 600, 40), np.full(3000, 5, key)), draw(rng, value, 3600)
+    index = lanetree.MultiIndex(keys, values, device=device)
+    frame = pandas.DataFrame({"key": keys, "value": values})
+    wide = values.dtype if values.dtype.kind == "m" else np.dtype(f"{values.dtype.kind}8")
+    starts, ends = draw(rng, key, 40, 45), draw(rng, key, 40, 45)
+    ordered = frame.sort_values("key", kind="stable")
+    queries = np.unique(np.append(keys, draw(rng, key, 30, 60)))
+    for how in ("sum", "min", "max", "first", "last"):
+        for inclusive in ("both", "left", "right", "neither"):
+            rows = [ordered["value"][ordered["key"].between(start, end, inclusive)].to_numpy() for start, end in zip(starts, ends)]
+            of = {"first": lambda row: row[0], "last": lambda row: row[-1], "sum": lambda row: row.astype(wide).sum()}
+            found = index.aggregate(starts, ends, how, inclusive=inclusive)  # type: ignore[arg-type]
+            assert found.values.dtype == wide and found.found.tolist() == [row.size > 0 for row in rows]
+            wanted = [of.get(how, lambda row: getattr(np, how)(row))(row) if row.size else np.zeros(1, wide)[0] for row in rows]
+            assert np.array_equal(found.values, np.array(wanted).astype(wide)), (how, inclusive)
+        # A range of one key is its group.
+        groups = getattr(frame.groupby("key")["value"], how)().reindex(queries)
+        found = index.aggregate(queries, queries, how)  # type: ignore[arg-type]
+        assert np.array_equal(found.found, groups.notna())
+        assert np.array_equal(found.values[found.found], groups[groups.notna()].to_numpy().astype(wide)), how
+    index.remove(keys[3590:])
+    assert index.aggregate(keys[:1], keys[:1], "sum").found.tolist() == [True]
+    assert index.aggregate([5], [5], "first").found.tolist() == [False]
+
+
+def test_aggregates_take_what_those_of_an_index_take(device: str) -> None:
+    index = lanetree.MultiIndex([1, 1, 2], np.array([2**63, 2**63, 1], "u8"), device=device)
+    with pytest.raises(lanetree.errors.SumOverflow, match="range 1 has more than 64 bits"):
+        index.aggregate([2, 0], [2, 1], "sum")
+    assert index.aggregate([0], [2], "max").values.tolist() == [2**63]
+    missing = index.aggregate([None, 2], [7, 5], "last")
+    assert missing.found.tolist() == [False, True] and missing.values.tolist() == [0, 1]
+    several = index.aggregate([[2, 3], [0, 5]], [[2, 9], [9, 1]], "min")
+    assert several.values.tolist() == [[1, 0], [1, 0]] and several.found.tolist() == [[True, False], [True, False]]
+    assert index.aggregate([], [], "sum").values.size == 0
+    with pytest.raises(ValueError, match="'sum', 'min', 'max', 'first' or 'last'"):
+        index.aggregate([0], [2], "mean")  # type: ignore[arg-type]
+    with pytest.raises(lanetree.errors.BoundLengths):
+        index.aggregate([0, 1], [2], "sum")
+    with pytest.raises(TypeError, match="the starts have dtype float64, but int64 is needed"):
+        index.aggregate(np.array([0.5]), [2], "sum")
+    times = lanetree.MultiIndex([0, 0], np.array([1, 2], "M8[s]"), device=device)
+    assert times.aggregate([0], [1], "last").values.tolist() == np.array([2], "M8[s]").tolist()
+    with pytest.raises(TypeError, match="points in time have no sum"):
+        times.aggregate([0], [1], "sum")
+    empty = lanetree.MultiIndex(np.zeros(0, np.int64), np.zeros(0), device=device)
+    assert empty.aggregate([0], [1], "sum").found.tolist() == [False]
+
+
+def test_aggregates_of_a_devices_ranges_are_those_of_host_memory() -> None:
+    if "emulated" not in DEVICES:
+        pytest.skip("the wheel has no emulator")
+    rng = np.random.default_rng(8)
+    for key in ("int32", "float64", "datetime64[ns]"):
+        for value in ("int32", "float64", "timedelta64[s]"):
+            keys, values = draw(rng, key, 300, 30), draw(rng, value, 300)
+            starts, ends = draw(rng, key, 50, 35), draw(rng, key, 50, 35)
+            put = lambda array: lanetree.asarray(array, "emulated")
+            on_host, on_device = lanetree.MultiIndex(keys, values, "cpu"), lanetree.MultiIndex(put(keys), put(values))
+            for how in ("sum", "min", "max", "first", "last"):
+                for inclusive in ("both", "neither"):
+                    expected = on_host.aggregate(starts, ends, how, inclusive=inclusive)  # type: ignore[arg-type]
+                    got = on_device.aggregate(put(starts), put(ends), how, inclusive=inclusive)  # type: ignore[arg-type]
+                    found = got.found.numpy()  # type: ignore[union-attr]
+                    assert np.array_equal(found, expected.found) and got.values.dtype == expected.values.dtype
+                    assert np.array_equal(got.values.numpy()[found], expected.values[found]), (key, value, how)  # type: ignore[union-attr]
+    full = lanetree.MultiIndex(put(np.zeros(2, np.int64)), put(np.array([2**63] * 2, "u8")))
+    with pytest.raises(lanetree.errors.SumOverflow, match="range 0"):
+        full.aggregate(put(np.array([0])), put(np.array([1])), "sum")

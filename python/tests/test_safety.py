@@ -226,7 +226,7 @@ SIGNALS = """
         "get": (index, lambda: index._index.get(queries, (values, found, 0))),
         "rank": (index, lambda: index._index.rank(queries, False, values)),
         "asof": (index, lambda: index._index.asof(queries, exact, None, (values, found, 0))),
-        "groups": (grouped, lambda: grouped._index.get((groups, queries), exact, (values, found, 0))),
+        "groups": (grouped, lambda: grouped._index.get((groups, queries), exact, None, (values, found, 0))),
     }
     changed, call = calls[sys.argv[1]]
     handled = []
@@ -284,7 +284,8 @@ NO_MEMORY = """
         "range": lambda: numbers._index.range((ints, ints), (False, False), 1),
         "ranges of a multi-map": lambda: multi._index.range((ints, ints), (True, True), 1),
         "remove": lambda: multi._index.remove(ints, ints),
-        "groups": lambda: grouped._index.get((groups, ints), None, (ints, found, 0)),
+        "groups": lambda: grouped._index.get((groups, ints), None, None, (ints, found, 0)),
+        "neighbours in groups": lambda: grouped._index.get((groups, ints), ("backward", "backward", False, None), ints, (ints, found, 0)),
         "intervals": lambda: intervals._index.count(floats, None, ints),
         "file": lambda: _native.write_file(sys.argv[1], "f64", floats, ints, 8, False, ""),
     }

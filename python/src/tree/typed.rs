@@ -1,8 +1,8 @@
 //! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
 //! words, made here; values are words of 32 or 64 bits, or nothing in sets.
 
-use super::aggregate::Numbers;
 use super::{AnyTree, Between};
+use crate::aggregate::{Aggregates, Numbers};
 use crate::arguments::{Asked, By, Folding, Found, Kinds, Report, Results, Sizes};
 use crate::buffers::alloc;
 use crate::errors::{raise, raise_runtime, value_error};
@@ -17,8 +17,9 @@ use lanetree::bindings::parallel::*;
 use lanetree::bindings::{Searches, Side, TASK, View, compact};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{
-    AnyKey, AsOf, Batch, Buffer, Closed, Combine, DeviceRangeMatches, FixedIndex, HostForm, Join, JoinKind, LaneTree,
-    NearestScratch, OnStream, Op, OpKind, RangeJoinScratch, RangeScratch, Ranges, Scans, Stream, Value,
+    Aggregate, AggregateScratch, AnyKey, AsOf, Batch, Buffer, Closed, Combine, DeviceAggregates, DeviceRangeMatches,
+    FixedIndex, HostForm, Join, JoinKind, LaneTree, NearestScratch, Number, OnStream, Op, OpKind, RangeJoinScratch,
+    RangeScratch, Ranges, Scans, Stream, Value, Word,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -32,7 +33,7 @@ pub(crate) struct Typed<K: AnyKey, V: Value> {
 }
 
 impl<K: PyKey, V: PyValue> Typed<K, V> {
-    pub(super) fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, LaneTree<K, V>> {
+    fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, LaneTree<K, V>> {
         OnStream::new(&self.tree, stream)
     }
 
@@ -53,6 +54,39 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         results.near(&self.tree, queries.len(), part, searches, Some((keys, none)))?;
         self.keys.give(keys);
         Ok(())
+    }
+}
+
+impl<K: PyKey, V: PyValue> Aggregates<V> for Typed<K, V> {
+    type Key = K;
+
+    fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    fn aggregate_many<A: Number<Word = V>>(
+        &self,
+        how: Aggregate,
+        [firsts, lasts]: [&[K]; 2],
+    ) -> lanetree::Result<Vec<Option<A::Wide>>>
+    where
+        V: Word,
+    {
+        HostForm::aggregate_many::<A>(&self.tree, how, firsts, lasts)
+    }
+
+    fn aggregate_on<A: Number<Word = V>>(
+        &self,
+        stream: &Stream,
+        how: Aggregate,
+        [firsts, lasts]: [&Buffer<K>; 2],
+        out: &mut DeviceAggregates<A::Wide>,
+    ) -> lanetree::Result<()>
+    where
+        V: Word,
+    {
+        let mut scratch = AggregateScratch::new(&self.keys.device, firsts.len())?;
+        self.on(stream).aggregate::<A>(how, firsts, lasts, &mut scratch, out)
     }
 }
 

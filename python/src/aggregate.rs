@@ -1,24 +1,49 @@
 //! Aggregates of the values of ranges, as numbers of the type that Python gives them.
 
-use super::typed::Typed;
 use crate::arguments::{By, Folding, Found};
 use crate::buffers::alloc;
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::host::numpy;
 use crate::input::In;
+use crate::keys::Keys;
 use crate::memory::Memory;
 use crate::types::{PyKey, PyValue};
 use bytemuck::Pod;
 use lanetree::bindings::unpack_bits;
-use lanetree::{Aggregate, AggregateScratch, Closed, DeviceAggregates, HostForm, Number, Stream, Word};
+use lanetree::{Aggregate, Buffer, Closed, DeviceAggregates, Number, Stream, Word};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+
+/// An index that aggregates values, if they are words.
+pub(crate) trait Aggregates<V> {
+    type Key: PyKey;
+
+    fn keys(&self) -> &Keys;
+    /// The aggregate of each range between inclusive bounds.
+    fn aggregate_many<A: Number<Word = V>>(
+        &self,
+        how: Aggregate,
+        bounds: [&[Self::Key]; 2],
+    ) -> lanetree::Result<Vec<Option<A::Wide>>>
+    where
+        V: Word;
+    /// The same in the order of a stream, with scratch memory of its own.
+    fn aggregate_on<A: Number<Word = V>>(
+        &self,
+        stream: &Stream,
+        how: Aggregate,
+        bounds: [&Buffer<Self::Key>; 2],
+        out: &mut DeviceAggregates<A::Wide>,
+    ) -> lanetree::Result<()>
+    where
+        V: Word;
+}
 
 /// Values of which there are aggregates, or nothing.
 pub(crate) trait Numbers: PyValue {
     /// Whether there are values, and an aggregate of them as numbers of a kind ("u", "i" or "f"): words of 64 bits.
-    fn aggregate<K: PyKey>(
-        tree: &Typed<K, Self>,
+    fn aggregate(
+        index: &impl Aggregates<Self>,
         bounds: [In<'_>; 2],
         closed: Closed,
         how: Folding,
@@ -29,17 +54,17 @@ pub(crate) trait Numbers: PyValue {
 macro_rules! numbers {
     ($($word:ident: $signed:ident $float:ident;)*) => {$(
         impl Numbers for $word {
-            fn aggregate<K: PyKey>(
-                tree: &Typed<K, Self>,
+            fn aggregate(
+                index: &impl Aggregates<Self>,
                 bounds: [In<'_>; 2],
                 closed: Closed,
                 Folding { how, number }: Folding,
                 stream: &Stream,
             ) -> PyResult<Found> {
                 match number {
-                    'i' => aggregate::<$signed, K, $word>(tree, bounds, closed, how, stream),
-                    'f' => aggregate::<$float, K, $word>(tree, bounds, closed, how, stream),
-                    _ => aggregate::<$word, K, $word>(tree, bounds, closed, how, stream),
+                    'i' => aggregate::<$signed, $word>(index, bounds, closed, how, stream),
+                    'f' => aggregate::<$float, $word>(index, bounds, closed, how, stream),
+                    _ => aggregate::<$word, $word>(index, bounds, closed, how, stream),
                 }
             }
         }
@@ -51,30 +76,29 @@ numbers! {
 }
 
 impl Numbers for () {
-    fn aggregate<K: PyKey>(_: &Typed<K, ()>, _: [In<'_>; 2], _: Closed, _: Folding, _: &Stream) -> PyResult<Found> {
+    fn aggregate(_: &impl Aggregates<()>, _: [In<'_>; 2], _: Closed, _: Folding, _: &Stream) -> PyResult<Found> {
         Err(PyTypeError::new_err("a set has no values"))
     }
 }
 
-fn aggregate<A: Number<Word = V, Wide: Pod>, K: PyKey, V: PyValue + Word>(
-    tree: &Typed<K, V>,
+fn aggregate<A: Number<Word = V, Wide: Pod>, V: Word>(
+    index: &impl Aggregates<V>,
     bounds: [In<'_>; 2],
     closed: Closed,
     how: Aggregate,
     stream: &Stream,
 ) -> PyResult<Found> {
     if !bounds[0].is_device() {
-        let [firsts, lasts] = tree.keys.bounds(bounds, By::Ranges(closed))?;
-        let results = HostForm::aggregate_many::<A>(&tree.tree, how, &firsts, &lasts).map_err(raise)?;
+        let [firsts, lasts] = index.keys().bounds(bounds, By::Ranges(closed))?;
+        let results = index.aggregate_many::<A>(how, [&firsts, &lasts]).map_err(raise)?;
         let found: Vec<u8> = results.iter().map(|result| u8::from(result.is_some())).collect();
         let values: Vec<u64> = results.into_iter().map(|result| result.map_or(0, bytemuck::cast)).collect();
         return Ok(Found::host(move |py| Ok([numpy(py, found), numpy(py, values)])));
     }
-    let (device, count) = (&tree.keys.device, bounds[0].len());
-    let mut scratch = AggregateScratch::new(device, count).map_err(raise)?;
+    let (device, count) = (&index.keys().device, bounds[0].len());
     let mut out = DeviceAggregates::<A::Wide>::new(device, count).map_err(raise)?;
-    tree.keys.bounds_on(stream, bounds, closed, |starts, ends| {
-        tree.on(stream).aggregate::<A>(how, starts, ends, &mut scratch, &mut out).map_err(raise)
+    index.keys().bounds_on(stream, bounds, closed, |starts, ends| {
+        index.aggregate_on::<A>(stream, how, [starts, ends], &mut out).map_err(raise)
     })?;
     if how == Aggregate::Sum {
         let overflowed = out.overflowed.to_vec().map_err(raise_runtime)?;
