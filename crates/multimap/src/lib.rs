@@ -64,8 +64,10 @@
 //! and allocate memory for the results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
 
 mod build;
+mod by_rank;
 mod contents;
 mod gather;
+mod host;
 mod in_place;
 mod iter;
 mod joins;

@@ -35,8 +35,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             len: self.len(),
             keys: self.keys_len(),
             key_bytes: contents.keys.bytes(),
-            value_bytes: contents.values.bytes() as u64,
-            room: contents.values.len() as u64 - contents.used,
+            value_bytes: contents.positions() * V::BYTES as u64,
+            room: contents.positions() - contents.used,
         }
     }
 

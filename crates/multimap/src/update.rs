@@ -5,13 +5,13 @@ use crate::build::{Builder, check_len, sorted};
 use crate::contents::{Contents, Counted, Found, offsets_of, read};
 use crate::gather::RowsOf;
 use crate::on_stream::values_only;
-use crate::places::count_values;
+use crate::places::{count_values, is_host, slice};
 use crate::removal::{WantedValues, compact, keep, mark_keys, match_values, remove_pairs};
 use crate::wanted::Wanted;
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::{Buffer, Error, Result, Stream, UpdatePath, UpdateReport};
+use lanetree_frame::{Buffer, DeviceKind, Error, Result, Stream, UpdatePath, UpdateReport};
 use lanetree_kernels_multimap::layout::COUNT_BITS;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{
@@ -60,13 +60,20 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let second = Counted::runs(stream, &keys, batch)?;
         drop(keys);
         let inserted = UpdateReport { inserted: batch as u64, ..UpdateReport::default() };
-        if self.insert_in_place(stream, &second, (&batch_values, batch as u64))? {
+        let is_in_place = match is_host(stream) {
+            true => {
+                let (keys, counts) = (&slice(&second.keys)[..second.len], &slice(&second.counts)[..second.len]);
+                self.insert_on_host(keys, counts, slice(&batch_values))?
+            }
+            false => self.insert_in_place(stream, &second, (&batch_values, batch as u64))?,
+        };
+        if is_in_place {
             return Ok(UpdateReport { path: UpdatePath::InPlace, ..inserted });
         }
         // The batch's values are at positions past the map's values.
-        let base = self.contents.values.len();
-        check_len(base.saturating_add(batch))?;
-        let places = second.places(stream, base as u64, self.options.most)?;
+        let (batch_values, base) = self.contents.beside_more(batch_values)?;
+        check_len((base as usize).saturating_add(batch))?;
+        let places = second.places(stream, base, self.options.most)?;
 
         // A key of both has two places in the merged list, first the map's: copied one after the other.
         let (first_keys, first_places) = self.contents.list(stream)?;
@@ -116,6 +123,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         if batch == 0 || self.is_empty() {
             return Ok(UpdateReport { unmatched: batch as u64, ..UpdateReport::default() });
         }
+        if is_host(stream) {
+            return self.remove_all_on_host(slice(keys));
+        }
         let (places, ranks) = self.found(stream, keys)?;
         let (listed, listed_places) = self.contents.list(stream)?;
         let mut counts = device.alloc(listed.len())?;
@@ -153,6 +163,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             return Ok(unchanged);
         }
         let batch = Wanted::new(pairs)?;
+        if self.device.kind() == DeviceKind::Host {
+            return self.remove_pairs_on_host(&batch);
+        }
         self.restore_order()?;
         let device = &self.device;
         let stream = device.stream()?;
@@ -196,7 +209,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let found = (&ordered, &positions, selected.len);
         remove_pairs(&stream, found, &wanted, &ranks, (&mut counts, keys), (&mut removed, len))?;
         let kept = self.kept(&stream, (&listed, &counts), &counts)?;
-        let values = compact(&stream, (&self.contents.values, len), &removed, |kept| self.options.positions(kept))?;
+        let values =
+            compact(&stream, (&self.contents.values, len), &removed, |kept| self.options.positions(device, kept))?;
         let removed = len as u64 - values.1;
         self.contents = Contents::of(&stream, &kept, values, &self.options)?;
         let unmatched = unchanged.unmatched - removed;
@@ -247,7 +261,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Ok(())
     }
 
-    fn rebuilt(&self, stream: &Stream) -> Result<Contents<K, V>> {
+    pub(crate) fn rebuilt(&self, stream: &Stream) -> Result<Contents<K, V>> {
         let (keys, places) = self.contents.list(stream)?;
         let len = keys.len();
         let mut counts = self.device.alloc(len)?;
@@ -291,12 +305,13 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         more: Option<&Buffer<V>>,
     ) -> Result<(Buffer<V>, u64)> {
         let spans = Spans { begins: places, shift: COUNT_BITS, lengths: None, count: rows };
-        let of = SpanValues { more, ..self.contents.spanned(V::MIN) };
+        let of = self.contents.spanned(V::MIN);
+        let of = SpanValues { more: more.or(of.more), ..of };
         let (mut len, mut scratch) = (self.device.alloc(1)?, ExpandScratch::new(&self.device, rows)?);
         let counted = Expanded::<V> { offsets: None, count: Some(&mut len), values: None, numbers: None };
         expand(stream, spans, of, counted, &mut scratch)?;
         let len = read(&len, 0)?;
-        let mut values = self.device.alloc(self.options.positions(len as usize))?;
+        let mut values = self.device.alloc(self.options.positions(&self.device, len as usize))?;
         expand(stream, spans, of, values_only(&mut values), &mut scratch)?;
         Ok((values, len))
     }
