@@ -65,7 +65,8 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
     }
 
     /// Room for values that are inserted in place, as a part of the values that a build has, from 0 to 16; 0 by default. With room,
-    /// [`insert_many`](MultiMap::insert_many) changes what a batch touches and no more; the [module](crate) says what that costs.
+    /// [`insert_many`](MultiMap::insert_many) changes what a batch touches and no more; the [module](crate) says what that costs. On the host
+    /// batches are in place without it: a larger number makes rebuilds rarer.
     #[must_use]
     pub fn room(mut self, room: f64) -> Self {
         self.options.room = room;

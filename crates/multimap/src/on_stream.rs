@@ -196,7 +196,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// as many ranges is enough.
     ///
     /// # Errors
-    /// As [`OnStream::get_all`]; [`Error::NotCompact`] after inserts in place: see
+    /// As [`OnStream::get_all`]; [`Error::NotCompact`] after inserts in place on a device: see
     /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
     pub fn lower_bound(
         &self,

@@ -24,8 +24,8 @@ type Numbered<'a, K> = (&'a Buffer<K>, &'a Buffer<u64>);
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// Inserts pairs: each value goes after those that its key has, and values of equal keys in the order of the batch. All or
-    /// nothing. Sorts the batch on the device, and rebuilds the map, or changes it in place where it has [room](crate::Builder::room),
-    /// as the [module](crate) says.
+    /// nothing. Sorts the batch on the device, and rebuilds the map, or changes it in place, on the host or where it has
+    /// [room](crate::Builder::room), as the [module](crate) says.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::TooManyValues`], [`Error::TooManyElements`]; [`Error::Runtime`] if the device has no
@@ -101,7 +101,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 
     /// Removes all pairs of each key. A key that is absent, or was removed by an earlier element of the batch, is unmatched. All or
-    /// nothing; rebuilds the map, as the [module](crate) says, unless nothing is removed.
+    /// nothing. On the host in place; on a device it rebuilds the map, as the [module](crate) says, unless nothing is removed.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
@@ -148,11 +148,11 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 
     /// Removes one pair for each element of the batch: the first one of its key with an equal value, as if one element after
-    /// another was applied. An element that finds no pair any more is unmatched. All or nothing; rebuilds the map, as the
-    /// [module](crate) says, unless nothing is removed.
+    /// another was applied. An element that finds no pair any more is unmatched. All or nothing. On the host in place; on a device it
+    /// rebuilds the map, as the [module](crate) says, unless nothing is removed.
     ///
     /// The CPU sorts the batch. The device compares all values of the batch's keys, whatever number of them is to be removed. After
-    /// inserts in place, [the order is restored](MultiMap::restore_order) first.
+    /// inserts in place on a device, [the order is restored](MultiMap::restore_order) first.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails: the map has the pairs that it had. [`Error::Lost`] after a batch that
@@ -217,7 +217,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Ok(UpdateReport { removed, unmatched, path: UpdatePath::Rebuilt, ..UpdateReport::default() })
     }
 
-    /// Brings the values into the order of the keys, which ranks, ranges and scans need and inserts in place disturb: a rebuild.
+    /// Brings the values into the order of the keys, which changes in place disturb: a rebuild. Ranks, ranges and scans on a device need it;
+    /// on the host they become faster.
     /// Returns whether there was anything to restore.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     ///
     /// # Errors
     /// As [`OnStream::get_all`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows;
-    /// [`NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place: see
+    /// [`NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place on a device: see
     /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
     pub fn range_join(
         &self,
