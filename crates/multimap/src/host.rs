@@ -111,7 +111,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             }
             Ok(removed)
         })?;
-        let removed = removed.concat();
+        let mut removed_of = with_room(old.len())?;
+        removed.iter().for_each(|rows| removed_of.extend_from_slice(rows));
+        let removed: Vec<u64> = removed_of;
         let new = |row: usize| place(begin(old[row]), count(old[row]) - removed[row]);
         let touched = (0..old.len()).into_par_iter().with_min_len(TASK).filter_collect(|&row| removed[row] > 0)?;
         let mut left = copied(&batch.times)?;
