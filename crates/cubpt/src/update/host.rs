@@ -17,9 +17,16 @@ use lanetree_frame::room::{make_room, push, with_room};
 use lanetree_frame::{Buffer, NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE};
 use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_runtime::prefetch;
 
 /// Changes that a thread plans at a time.
 const TASK: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+
+/// Leaves that are asked for ahead of the one that is written.
+const SOON: usize = 4;
+
+/// Words of a cache line.
+const LINE: usize = 8;
 
 /// A tree is rebuilt if its leaves have fewer pairs than one in so many slots.
 const FEW: u64 = 8;
@@ -94,6 +101,11 @@ impl<B> Plan<B> {
     }
 }
 
+/// Asks for a node of up to 512 bytes, and for the begin of a larger one.
+fn prefetch_node(words: &[u64]) {
+    words.chunks(LINE).take(8).for_each(|line| prefetch(line.as_ptr().cast()));
+}
+
 fn node(tree: &Tree, number: u32) -> NodeView<'_> {
     NodeView::new(tree.storage.words(number).expect(REACHED), tree.storage.node())
 }
@@ -144,26 +156,30 @@ impl<B: Word, V: Word> Part<B, V> {
             let (number, bound) = find(tree, changes[at].0);
             let of_leaf = at..end_of(at, bound);
             at = of_leaf.end;
-            let leaf = node(tree, number);
-            let keys = &leaf.keys::<B>()[..leaf.count()];
-            let report = walk(keys, &changes[of_leaf.clone()], |_, _| ());
-            part.report = part.report.plus(&report);
-            if report.inserted + report.removed + report.replaced == 0 {
-                continue;
-            }
-            let growth = report.inserted.wrapping_sub(report.removed);
-            let len = (keys.len() as u64).wrapping_add(growth);
-            let mut own = Leaf { number, changes: of_leaf, growth, pieces: 1, pairs: 0..0 };
-            if len > order as u64 {
-                let first = part.pairs.keys.len();
-                make_room(&mut part.pairs.keys, len as usize)?;
-                make_room(&mut part.pairs.values, len as usize)?;
-                merge(leaf, &changes[own.changes.clone()], &mut part.pairs);
-                (own.pieces, own.pairs) = (len.div_ceil(full) as u32, first..part.pairs.keys.len());
-            }
-            push(&mut part.leaves, own)?;
+            // It is there when all leaves are found.
+            prefetch_node(tree.storage.words(number).expect(REACHED));
+            push(&mut part.leaves, Leaf { number, changes: of_leaf, growth: 0, pieces: 1, pairs: 0..0 })?;
         }
-        Ok(part)
+        let (mut failed, Self { leaves, report: all, pairs, .. }) = (Ok(()), &mut part);
+        leaves.retain_mut(|own| {
+            let (leaf, changes) = (node(tree, own.number), &changes[own.changes.clone()]);
+            let keys = &leaf.keys::<B>()[..leaf.count()];
+            let report = walk(keys, changes, |_, _| ());
+            *all = all.plus(&report);
+            own.growth = report.inserted.wrapping_sub(report.removed);
+            let len = (keys.len() as u64).wrapping_add(own.growth);
+            if len > order as u64 {
+                let (first, len) = (pairs.keys.len(), len as usize);
+                let room = make_room(&mut pairs.keys, len).and_then(|()| make_room(&mut pairs.values, len));
+                match room {
+                    Ok(()) => merge(leaf, changes, pairs),
+                    Err(error) => failed = Err(error),
+                }
+                (own.pieces, own.pairs) = ((len as u64).div_ceil(full) as u32, first..pairs.keys.len());
+            }
+            report.inserted + report.removed + report.replaced > 0
+        });
+        failed.map(|()| part)
     }
 
     fn new_nodes(&self) -> u64 {
@@ -197,7 +213,11 @@ impl<B: Word, V: Word> Part<B, V> {
     /// Nobody else accesses them, nor the new nodes with their numbers.
     unsafe fn write(&mut self, nodes: &NodeWords<'_>, changes: &[(B, NetChange<V>)]) {
         let (node, mut next) = (nodes.node(), self.first_new);
-        for leaf in &self.leaves {
+        for (at, leaf) in self.leaves.iter().enumerate() {
+            if let Some(soon) = self.leaves.get(at + SOON) {
+                // SAFETY: the caller's.
+                prefetch_node(unsafe { nodes.words(soon.number) });
+            }
             // SAFETY: the caller's.
             let words = unsafe { nodes.words(leaf.number) };
             if leaf.pieces == 1 {
