@@ -70,8 +70,9 @@
 //! positions in use.
 //!
 //! All queries are exact right after a batch, with no call in between. The tree knows how many pairs are before each of its nodes, so a
-//! rank is that number, and the numbers of values of the keys before it in its node. Ranks take two to four times as long then, ranges up
-//! to twice as long, since their values are no longer side by side; [`MultiMap::restore_order`] makes them as fast as after a build.
+//! rank is that number, and the numbers of values of the keys before it in its node. Ranks and ranges take longer then, since a rank
+//! reads a part of its node, and a range's values are no longer adjacent; [`MultiMap::restore_order`] makes them as fast as after a
+//! build.
 //!
 //! # Two forms
 //! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and

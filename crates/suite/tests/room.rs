@@ -358,8 +358,8 @@ fn batches_of_the_multi_map_on_the_host_find_no_memory() {
         let len = keys_on(&device);
         let keys: Vec<u64> = (0..len).map(|i| word(i / 2)).collect();
         let values: Vec<u64> = (0..len).collect();
-        // Keys that are there, and others.
-        let new: Vec<u64> = (0..len / 2).map(|i| word(i * 3)).collect();
+        // Keys that are there, and others: so few that there is room for their values.
+        let new: Vec<u64> = (0..len / 10).map(|i| word(i * 7)).collect();
         let pairs: Vec<(u64, u64)> = (0..len / 2).map(|i| (word(i), 2 * i)).collect();
         let build = || MultiMap::build(&device, &keys, &values).unwrap();
         let changes: [(&str, &dyn Fn(&mut MultiMap<u64, u64>) -> Result<UpdateReport>); 3] = [

@@ -6,6 +6,7 @@ mod rebuild;
 mod scratch;
 mod split;
 
+pub(crate) use new_buckets::MORE;
 pub use scratch::UpdateScratch;
 
 use super::LaneTree;
