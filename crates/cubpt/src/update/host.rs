@@ -63,6 +63,9 @@ struct Grown {
     pieces: Range<usize>,
 }
 
+/// The nodes of a level that are split, and the pieces of all.
+type Split<B> = (Vec<Grown>, Vec<(B, u32)>);
+
 /// An inner node that is written.
 struct Inner {
     number: u32,
@@ -298,7 +301,7 @@ impl<B: Word> Plan<B> {
         level: usize,
         (below, pieces): (&[Grown], &[(B, u32)]),
         full: u64,
-    ) -> Result<(Vec<Grown>, Vec<(B, u32)>)> {
+    ) -> Result<Split<B>> {
         let (mut grown, mut bounds) = (Vec::new(), Vec::new());
         let parent = |grown: &Grown| node(tree, grown.number).head(Head::Parent);
         for siblings in below.chunk_by(|a, b| parent(a) == parent(b)) {
