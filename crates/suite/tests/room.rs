@@ -350,6 +350,9 @@ fn calls_of_the_multi_map_find_no_memory() {
     });
 }
 
+/// A change of a multi-map.
+type Change<'a> = dyn Fn(&mut MultiMap<u64, u64>) -> Result<UpdateReport> + 'a;
+
 /// Changes take place, or do not.
 #[test]
 fn batches_of_the_multi_map_on_the_host_find_no_memory() {
@@ -362,7 +365,7 @@ fn batches_of_the_multi_map_on_the_host_find_no_memory() {
         let new: Vec<u64> = (0..len / 10).map(|i| word(i * 7)).collect();
         let pairs: Vec<(u64, u64)> = (0..len / 2).map(|i| (word(i), 2 * i)).collect();
         let build = || MultiMap::build(&device, &keys, &values).unwrap();
-        let changes: [(&str, &dyn Fn(&mut MultiMap<u64, u64>) -> Result<UpdateReport>); 3] = [
+        let changes: [(&str, &Change<'_>); 3] = [
             ("insert_many", &|map| map.insert_many(&new, &values[..new.len()])),
             ("remove_all_many", &|map| map.remove_all_many(&new)),
             ("remove_pairs_many", &|map| map.remove_pairs_many(&pairs)),
