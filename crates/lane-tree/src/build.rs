@@ -2,9 +2,8 @@
 
 use crate::bulk::build_on;
 use crate::node::{Buckets, Filling, Plan, boundary, split};
-use crate::options::{Options, TABLE_NODES};
+use crate::options::{MORE, Options, TABLE_NODES};
 use crate::parts::{HostParts, Parts, Shape};
-use crate::update::MORE;
 use crate::upper::{Child, Table, Upper};
 use crate::{LaneTree, ahead};
 use core::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! What a tree consists of, in its device's memory.
 
-use crate::native::Weights;
+use crate::weights::{RANK_BLOCK, Weights};
 use lanetree_frame::room::zeroed;
 use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
@@ -55,10 +55,6 @@ pub(crate) struct Parts<K> {
     /// On the host, of a tree that was given any.
     pub(crate) weights: Option<Weights>,
 }
-
-/// Nodes of the lowest level for each of [`Parts::rank_steps`]: a change writes up to this many records, and as many steps in a tree
-/// of 2^18 nodes.
-pub(crate) const RANK_BLOCK: usize = 512;
 
 /// The same without buckets in main memory, as a build makes it.
 #[derive(Debug, Default)]

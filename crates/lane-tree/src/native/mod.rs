@@ -5,12 +5,12 @@ mod node;
 mod weights;
 
 pub(crate) use self::descent::{GROUP, Position};
-pub(crate) use self::weights::{Weights, sum, weight};
 
 use self::descent::{Batch, Each, Finish, Words};
 use self::node::Count;
 use crate::node::slots_of;
-use crate::parts::{Parts, RANK_BLOCK, Shape};
+use crate::parts::{Parts, Shape};
+use crate::weights::{RANK_BLOCK, Weights};
 use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_frame::Result;

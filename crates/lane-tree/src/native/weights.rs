@@ -8,50 +8,21 @@ use super::descent::{Batch, Finish, Position};
 use super::node::Count;
 use super::{View, encoded, slots_before};
 use crate::LaneTree;
-use crate::parts::{Parts, RANK_BLOCK};
+use crate::parts::Parts;
+use crate::weights::{self, Weights, sum};
 use core::ops::ControlFlow;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::zeroed;
 use lanetree_kernels_lane_tree::layout::last_node;
-use lanetree_layout::{AnyKey, KeyWord, Value, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Simd;
 
 /// Queries, and nodes, that a thread takes at a time: fewer take less time than to wake it.
 const TASK: usize = 1 << 10;
 
-/// The weights of a tree in main memory.
-#[derive(Debug)]
-pub(crate) struct Weights {
-    /// The bits of a value that are its weight.
-    pub(crate) mask: u64,
-    /// The weight of all pairs before each node of the lowest level, wrapping, less the step of its block.
-    before: Vec<u64>,
-    /// By how much, wrapping, the weights before each [`RANK_BLOCK`] nodes are more.
-    steps: Vec<u64>,
-    /// The weight of all pairs.
-    pub(crate) total: u64,
-}
-
-/// The weight of a value.
-pub(crate) fn weight<V: Value>(value: V, mask: u64) -> u64 {
-    value.word().widen() & mask
-}
-
-/// The weight of values.
-pub(crate) fn sum<V: Value>(values: &[V], mask: u64) -> u64 {
-    values.iter().map(|&value| weight(value, mask)).sum()
-}
-
 impl Weights {
-    /// Of nodes with these weights before them, and in all.
-    pub(crate) fn of(before: Vec<u64>, mask: u64, total: u64) -> Result<Self> {
-        let steps = zeroed(before.len().div_ceil(RANK_BLOCK))?;
-        Ok(Self { mask, before, steps, total })
-    }
-
     /// Of a tree as it is.
     pub(crate) fn of_tree<W: KeyWord, V: Value>(view: &View<'_, W, V>, mask: u64) -> Result<Self> {
         let nodes = (0..view.leaf_nodes()).into_par_iter().with_min_len(TASK);
@@ -62,38 +33,6 @@ impl Weights {
             total += own;
         });
         Self::of(before, mask, total)
-    }
-
-    /// The weight of all pairs before a node of the lowest level.
-    #[inline(always)]
-    pub(crate) fn before(&self, node: usize) -> u64 {
-        self.before[node].wrapping_add(self.steps[node / RANK_BLOCK])
-    }
-
-    /// Changes the sums: adds growths, wrapping, to all nodes after certain ones. `growths` ascends by these nodes, and says of each
-    /// whether the node that is there is after it, too.
-    pub(crate) fn grow(&mut self, growths: impl Iterator<Item = (usize, bool, u64)>) {
-        let (mut growths, mut sum) = (growths.peekable(), 0_u64);
-        for (block, (step, before)) in self.steps.iter_mut().zip(self.before.chunks_mut(RANK_BLOCK)).enumerate() {
-            let (start, at_first) = (block * RANK_BLOCK, sum);
-            *step = step.wrapping_add(at_first);
-            let is_in_block = |growths: &mut core::iter::Peekable<_>| {
-                growths.peek().is_some_and(|&(node, ..): &(usize, bool, u64)| node < start + before.len())
-            };
-            if !is_in_block(&mut growths) {
-                continue;
-            }
-            for (at, before) in before.iter_mut().enumerate() {
-                while let Some((.., growth)) = growths.next_if(|&(node, at_own, _)| node == start + at && at_own) {
-                    sum = sum.wrapping_add(growth);
-                }
-                *before = before.wrapping_add(sum.wrapping_sub(at_first));
-                while let Some((.., growth)) = growths.next_if(|&(node, ..)| node == start + at) {
-                    sum = sum.wrapping_add(growth);
-                }
-            }
-        }
-        self.total = growths.fold(self.total.wrapping_add(sum), |total, (.., growth)| total.wrapping_add(growth));
     }
 }
 
@@ -131,7 +70,7 @@ impl<W: KeyWord, V: Value> View<'_, W, V> {
                 left -= len;
                 let (keys, values) = self.slots(bucket);
                 for (&key, &value) in keys.iter().zip(&values).take(len) {
-                    let own = self::weight(value, weights.mask);
+                    let own = weights::weight(value, weights.mask);
                     if skipped >= own {
                         skipped -= own;
                         continue;

@@ -8,11 +8,12 @@
 use super::new_buckets::NewBuckets;
 use crate::LaneTree;
 use crate::build::{Planned, build, plan_nodes};
-use crate::native::{GROUP, Position, View, Weights, sum, weight};
+use crate::native::{GROUP, Position, View};
 use crate::node::{Buckets, Filling, Plan, put_len};
-use crate::parts::{HostParts, Parts, RANK_BLOCK, Shape};
+use crate::parts::{HostParts, Parts, Shape};
 use crate::tuning::TUNING;
 use crate::upper::Child;
+use crate::weights::{RANK_BLOCK, Weights, sum, weight};
 use core::iter::repeat_n;
 use core::ops::Range;
 use lanetree_frame::fixed::SortedPairs;

@@ -6,7 +6,6 @@ mod rebuild;
 mod scratch;
 mod split;
 
-pub(crate) use new_buckets::MORE;
 pub use scratch::UpdateScratch;
 
 use super::LaneTree;
