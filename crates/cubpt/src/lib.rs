@@ -28,7 +28,12 @@
 //! A batch takes all memory that it needs while the tree is only read. If it finds none, or the device fails until then, the tree
 //! holds what it did. If the device fails while nodes are written, the tree is [lost](lanetree_frame::Error::Lost).
 //!
-//! On the host a batch is merged with all pairs, and the tree is rebuilt.
+//! # On the host
+//! A batch changes the leaves that it touches, in place, and splits those that have no room, up to the root. Then one pass over the list of
+//! all leaves, without touching them, tells the leaves after the first change their new ranks; where leaves were split, the list is copied.
+//! So a batch takes time for its changes, and 12 to 20 bytes for each leaf. Leaves that removals make small stay as they are; when
+//! less than an eighth of all slots would be in use, the tree is rebuilt, as it is by a batch of more changes than it has pairs. A batch that finds no
+//! memory changes nothing, and a tree on the host is never lost.
 //!
 //! [`Cubpt::on`] has the device form of the queries, [`Cubpt::apply_on`] that of batches, and [`Builder::build_on`] builds from
 //! pairs that are on the device.

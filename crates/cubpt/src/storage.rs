@@ -1,6 +1,8 @@
 //! The array of nodes, in segments (section 3.1).
 
 use crate::mapping::Mapping;
+use core::marker::PhantomData;
+use core::ptr::null_mut;
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_kernels_cubpt::layout::{MOST_SEGMENTS, Node, Nodes, NodesMut};
 use lanetree_runtime::Buffer;
@@ -172,6 +174,18 @@ impl Storage {
         Ok((head[0] as u32, children[0] as u32))
     }
 
+    /// All nodes, in main memory, to be written.
+    pub(crate) fn node_words(&mut self) -> NodeWords<'_> {
+        let (mut segments, words) = ([null_mut(); MOST_SEGMENTS], (self.node.stride as usize / 8) << self.shift);
+        // A block's segments are adjacent, and come one after the other.
+        let mut to = segments.iter_mut();
+        for block in &mut self.blocks {
+            let own = block.as_mut_slice().unwrap_or(&mut []).chunks_exact_mut(words);
+            own.zip(&mut to).for_each(|(segment, to)| *to = segment.as_mut_ptr());
+        }
+        NodeWords { segments, count: self.segments.len(), shift: self.shift, node: self.node, borrow: PhantomData }
+    }
+
     /// The words of a node, if the CPU can reach them.
     pub(crate) fn words(&self, number: u32) -> Option<&[u64]> {
         let (block, start) = self.place(number);
@@ -182,6 +196,39 @@ impl Storage {
     pub(crate) fn words_mut(&mut self, number: u32) -> Option<&mut [u64]> {
         let (block, start) = self.place(number);
         Some(&mut self.blocks[block].as_mut_slice()?[start..][..self.node.stride as usize / 8])
+    }
+}
+
+/// The nodes in main memory, each for one thread at a time.
+pub(crate) struct NodeWords<'a> {
+    segments: [*mut u64; MOST_SEGMENTS],
+    /// Segments that there are.
+    count: usize,
+    shift: u32,
+    node: Node,
+    borrow: PhantomData<&'a mut [u64]>,
+}
+
+// SAFETY: the words are borrowed mutably, and only the thread that has a node accesses it.
+unsafe impl Sync for NodeWords<'_> {}
+
+impl NodeWords<'_> {
+    /// What a node is like.
+    pub(crate) fn node(&self) -> Node {
+        self.node
+    }
+
+    /// The words of a node.
+    ///
+    /// # Safety
+    /// Nobody else accesses the node as long as they are used.
+    #[allow(clippy::mut_from_ref, reason = "the caller has the node for itself")]
+    pub(crate) unsafe fn words(&self, number: u32) -> &mut [u64] {
+        let (segment, within) = ((number >> self.shift) as usize, number & ((1 << self.shift) - 1));
+        assert!(segment < self.count, "node {number} of {} segments", self.count);
+        let words = self.node.stride as usize / 8;
+        // SAFETY: a segment has 2^shift nodes; the caller's.
+        unsafe { core::slice::from_raw_parts_mut(self.segments[segment].add(within as usize * words), words) }
     }
 }
 

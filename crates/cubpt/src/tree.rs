@@ -188,6 +188,6 @@ pub(crate) fn full(order: u32, fill: f64) -> u64 {
 }
 
 /// The first of `elements` elements that goes into a piece, of `pieces` (formula 2).
-fn start_of(piece: u64, pieces: u64, elements: u64) -> u64 {
+pub(crate) fn start_of(piece: u64, pieces: u64, elements: u64) -> u64 {
     piece * (elements / pieces) + piece.min(elements % pieces)
 }

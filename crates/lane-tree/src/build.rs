@@ -2,7 +2,7 @@
 
 use crate::bulk::build_on;
 use crate::node::{Buckets, Filling, Plan, boundary, split};
-use crate::options::{Options, TABLE_NODES};
+use crate::options::{MORE, Options, TABLE_NODES};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Table, Upper};
 use crate::{LaneTree, ahead};
@@ -362,7 +362,9 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
     if bucket_count > most {
         return Err(Error::TooManyLeaves { pairs: len as u64, most });
     }
-    let reserved = bucket_count.saturating_add(filling.reserved(bucket_count as u32).into()).min(most);
+    // Main memory is not taken before it is used: so the first new buckets need no copy of all.
+    let spare = if device.kind() == DeviceKind::Host { bucket_count / MORE } else { 0 };
+    let reserved = bucket_count.saturating_add(spare.max(filling.reserved(bucket_count as u32).into())).min(most);
     let mut buckets = device.alloc_zeroed(words_of_buckets::<K, V>(reserved) as usize)?;
     let shape = Shape { len: len as u64, buckets: bucket_count as u32, ..Shape::default() };
     let (node_words, record_words) = (NODE_WORDS as usize, record_words::<K, V>() as usize);

@@ -297,6 +297,7 @@ pub(crate) fn room<K: KeyWord, V: Value>(
         prefixes: device.alloc(most.min(table_nodes))?,
         table: device.alloc(TABLE_ENTRIES as usize)?,
         rank_steps: Vec::new(),
+        weights: None,
     })
 }
 

@@ -1,7 +1,8 @@
 //! The rules that a tree keeps, for tests.
 
 use crate::LaneTree;
-use crate::parts::{Parts, RANK_BLOCK};
+use crate::parts::Parts;
+use crate::weights::RANK_BLOCK;
 use lanetree_kernels_lane_tree::layout::{
     BUCKET_WORDS, FIRST_CHILD, Format, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, bucket_slots, chunk_at,
     pairs_of, record_words, words_of_buckets,

@@ -120,6 +120,7 @@ mod tests;
 mod tuning;
 mod update;
 mod upper;
+mod weights;
 
 pub use build::Builder;
 pub use handle::shape_for_rows;

@@ -7,6 +7,10 @@ use lanetree_kernels_lane_tree::layout::{FORMAT_BITS, HALVES_CHILDREN, exact_chi
 use lanetree_layout::KeyWord;
 use lanetree_runtime::Properties;
 
+/// Where buckets have no room, they get memory for one spare bucket in this many: all are copied there. A build in main memory, which is
+/// not taken before it is used, has as many.
+pub(crate) const MORE: u64 = 4;
+
 /// Most nodes that the table can lead to.
 pub(crate) const TABLE_NODES: u32 = 16384;
 

@@ -1,5 +1,6 @@
 //! What a tree consists of, in its device's memory.
 
+use crate::weights::{RANK_BLOCK, Weights};
 use lanetree_frame::room::zeroed;
 use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
@@ -51,11 +52,9 @@ pub(crate) struct Parts<K> {
     /// On the host: by how much, wrapping, the ranks of each [`RANK_BLOCK`] nodes are more than their records say. So a batch of few
     /// changes does not write the records of all nodes.
     pub(crate) rank_steps: Vec<u64>,
+    /// On the host, of a tree that was given any.
+    pub(crate) weights: Option<Weights>,
 }
-
-/// Nodes of the lowest level for each of [`Parts::rank_steps`]: a change writes up to this many records, and as many steps in a tree
-/// of 2^18 nodes.
-pub(crate) const RANK_BLOCK: usize = 512;
 
 /// The same without buckets in main memory, as a build makes it.
 #[derive(Debug, Default)]
@@ -83,6 +82,7 @@ impl<K: KeyWord> HostParts<K> {
             prefixes: device.upload(&self.prefixes)?,
             table: device.upload(&self.table)?,
             rank_steps: zeroed((self.shape.leaf_nodes as usize).div_ceil(RANK_BLOCK))?,
+            weights: None,
         })
     }
 }

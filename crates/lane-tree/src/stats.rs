@@ -1,6 +1,8 @@
 //! Sizes.
 
 use super::LaneTree;
+use lanetree_frame::DeviceKind;
+use lanetree_kernels_lane_tree::layout::words_of_buckets;
 use lanetree_layout::{AnyKey, Value};
 
 /// The size of a tree, by part.
@@ -16,7 +18,8 @@ pub struct Stats {
     pub leaf_nodes: u64,
     /// Buckets that nodes have.
     pub buckets: u64,
-    /// Bytes of the buckets, which hold the pairs; with those that no node has any more, and what is reserved for more.
+    /// Bytes of the buckets, which hold the pairs; with those that no node has any more, and, on a device, what is reserved for more. On
+    /// the host that is no memory yet.
     pub bucket_bytes: u64,
     /// Bytes of the nodes of the lowest level.
     pub node_bytes: u64,
@@ -41,6 +44,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let parts = self.parts.known();
         let [bucket_bytes, node_bytes, record_bytes, upper_bytes, top_bytes] = parts.bytes();
         let shape = &parts.shape;
+        let bucket_bytes = match self.device.kind() {
+            DeviceKind::Host => words_of_buckets::<K::Bits, V>(shape.buckets.into()) * 8,
+            _ => bucket_bytes,
+        };
         Stats {
             len: shape.len,
             height: shape.height,

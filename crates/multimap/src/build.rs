@@ -65,7 +65,8 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
     }
 
     /// Room for values that are inserted in place, as a part of the values that a build has, from 0 to 16; 0 by default. With room,
-    /// [`insert_many`](MultiMap::insert_many) changes what a batch touches and no more; the [module](crate) says what that costs.
+    /// [`insert_many`](MultiMap::insert_many) changes what a batch touches and no more; the [module](crate) says what that costs. On the host
+    /// batches are in place without it: a larger number makes rebuilds rarer.
     #[must_use]
     pub fn room(mut self, room: f64) -> Self {
         self.options.room = room;
@@ -125,7 +126,7 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
         check_lengths(keys, values)?;
         check_ascending(keys)?;
         self.check(keys.len())?;
-        let mut own = device.alloc(self.options.positions(values.len()))?;
+        let mut own = device.alloc(self.options.positions(device, values.len()))?;
         own.copy_range_from(0, values)?;
         self.of_sorted(&device.stream()?, device.upload(keys)?, own, keys.len())
     }
@@ -144,7 +145,7 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
         len: usize,
     ) -> Result<MultiMap<K, V>> {
         self.check_buffers(stream, (keys, values), len)?;
-        let (keys, values) = sorted(stream, (keys, values), len, self.options.positions(len))?;
+        let (keys, values) = sorted(stream, (keys, values), len, self.options.positions(stream.device(), len))?;
         self.of_sorted(stream, keys, values, len)
     }
 
@@ -165,7 +166,7 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
             Some(keys) => check_ascending(&keys[..len])?,
             None => drop(BuildScratch::<K, V>::for_sorted(stream.device())?.ascending(stream, keys, len)?),
         }
-        let mut own = stream.device().alloc(self.options.positions(len))?;
+        let mut own = stream.device().alloc(self.options.positions(stream.device(), len))?;
         own.copy_from_buffer(stream, 0, values, 0..len)?;
         self.of_sorted(stream, keys, own, len)
     }

@@ -1,8 +1,9 @@
 //! What a map consists of, how it is made of sorted pairs, and the list of its keys.
 
 use crate::options::Options;
-use crate::places::pack;
+use crate::places::{is_host, pack};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
+use lanetree_kernels_multimap::layout::MOST_VALUES;
 use lanetree_lane_tree::{BuildScratch, LaneTree};
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, SpanValues, exclusive_scan, run_lengths};
@@ -14,6 +15,8 @@ pub(crate) struct Contents<K: AnyKey, V: Word> {
     pub(crate) keys: LaneTree<K, u64>,
     /// The values of all keys, and room for others.
     pub(crate) values: Buffer<V>,
+    /// On the host, memory for runs that batches in place have moved: at the positions past those of `values`.
+    pub(crate) more: Option<Buffer<V>>,
     /// Pairs.
     pub(crate) len: u64,
     /// Positions that a build has filled: runs that begin there have no room after their values.
@@ -120,25 +123,38 @@ impl<K: AnyKey, V: Word> Contents<K, V> {
     ) -> Result<Self> {
         let places = counted.places(stream, 0, options.most)?;
         let mut scratch = BuildScratch::for_sorted(stream.device())?;
-        let keys = options.tree.build_sorted_on(stream, &counted.keys, &places, counted.len, &mut scratch)?;
+        let mut keys = options.tree.build_sorted_on(stream, &counted.keys, &places, counted.len, &mut scratch)?;
+        if is_host(stream) {
+            // A place's number of values.
+            keys.weigh(MOST_VALUES)?;
+        }
         stream.synchronize()?;
-        Ok(Self { keys, values, len, dense: len, used: len })
+        Ok(Self { keys, values, more: None, len, dense: len, used: len })
     }
 
-    /// Whether keys and values are in the same order.
+    /// Whether keys and values are in the same order, and every value is a key's.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.used == self.dense
+        self.used == self.dense && self.len == self.dense
     }
 
     /// # Errors
-    /// [`Error::NotCompact`] where keys and values are in different orders.
+    /// [`Error::NotCompact`] where keys and values are in different orders, but for the host, whose queries then go by ranks.
     pub(crate) fn check_order(&self, query: &'static str) -> Result<()> {
-        if self.is_ordered() { Ok(()) } else { Err(Error::NotCompact { query, restore: "restore_order" }) }
+        if self.is_ordered() || self.is_by_rank() {
+            Ok(())
+        } else {
+            Err(Error::NotCompact { query, restore: "restore_order" })
+        }
+    }
+
+    /// Positions for values.
+    pub(crate) fn positions(&self) -> u64 {
+        (self.values.len() + self.more.as_ref().map_or(0, Buffer::len)) as u64
     }
 
     /// The values as those of spans; `miss` is the value at a position past them.
     pub(crate) fn spanned(&self, miss: V) -> SpanValues<'_, V> {
-        SpanValues { values: &self.values, more: None, miss }
+        SpanValues { values: &self.values, more: self.more.as_ref(), miss }
     }
 
     /// All keys in ascending order, and the place of each: in the stream's order.

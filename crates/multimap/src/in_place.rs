@@ -3,10 +3,10 @@
 
 use crate::contents::{Counted, offsets_of, read};
 use crate::gather::over_outputs;
-use crate::places::{each, is_host, slice, slice_mut};
+use crate::places::each;
 use crate::{MOST_PAIRS, MultiMap};
 use lanetree_frame::{Batch, Buffer, Result, Stream};
-use lanetree_kernels_multimap::layout::{self, COUNT_BITS, place, room};
+use lanetree_kernels_multimap::layout::{self, COUNT_BITS};
 use lanetree_kernels_multimap::{CopyRunsArgs, PlaceRunsArgs, PlanRunsArgs, calls};
 use lanetree_lane_tree::UpdateScratch;
 use lanetree_layout::{AnyKey, Word};
@@ -58,13 +58,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let of_batch = Runs { begins: (&added, 0), offsets: &added, to: (&ends, 0), rows, total: inserted };
         copy_runs(stream, Some(values), of_batch, (&mut contents.values, contents.used))?;
 
-        let host = (keys.as_slice(), places.as_slice());
-        if let (true, (Some(keys), Some(places))) = (is_host(stream), host) {
-            contents.keys.insert_many(keys, places)?;
-        } else {
-            let mut scratch = UpdateScratch::new(device, rows)?;
-            contents.keys.apply_on(stream, Batch::inserts(&keys, &places), &mut scratch)?;
-        }
+        let mut scratch = UpdateScratch::new(device, rows)?;
+        contents.keys.apply_on(stream, Batch::inserts(&keys, &places), &mut scratch)?;
         contents.used = used;
         contents.len += inserted;
         Ok(true)
@@ -82,20 +77,6 @@ fn plan_runs(
     let device = stream.device();
     let (needed, moved) = (device.alloc(count)?, device.alloc(count)?);
     let mut plan = Plan { needed, moved, too_many: device.upload(&[u64::MAX])? };
-    if is_host(stream) {
-        let (places, added) = (slice(places), slice(added));
-        let (needed, moved) = (slice_mut(&mut plan.needed), slice_mut(&mut plan.moved));
-        for i in (0..count).rev() {
-            let (begin, old) = (layout::begin(places[i]), layout::count(places[i]));
-            let values = old + added[i];
-            let stays = begin >= dense && old > 0 && values <= room(old);
-            (needed[i], moved[i]) = if stays { (0, 0) } else { (room(values), old) };
-            if values > most {
-                slice_mut(&mut plan.too_many)[0] = i as u64;
-            }
-        }
-        return Ok(plan);
-    }
     let args = PlanRunsArgs {
         places: places.read_on(stream)?,
         added: added.read_on(stream)?,
@@ -120,15 +101,6 @@ fn place_runs(
 ) -> Result<(Buffer<u64>, Buffer<u64>)> {
     assert!(places.len() >= count && added.len() >= count && offsets.len() > count);
     let (mut new, mut ends) = (stream.device().alloc(count)?, stream.device().alloc(count)?);
-    if is_host(stream) {
-        let (places, added, offsets) = (slice(places), slice(added), slice(offsets));
-        for (i, (new, end)) in slice_mut(&mut new).iter_mut().zip(slice_mut(&mut ends)).enumerate() {
-            let (begin, old) = (layout::begin(places[i]), layout::count(places[i]));
-            let first = if offsets[i + 1] == offsets[i] { begin } else { used + offsets[i] };
-            (*new, *end) = (place(first, old + added[i]), first + old);
-        }
-        return Ok((new, ends));
-    }
     let args = PlaceRunsArgs {
         places: places.read_on(stream)?,
         added: added.read_on(stream)?,
@@ -166,19 +138,6 @@ fn copy_runs<V: Word>(
     if total == 0 {
         return Ok(());
     }
-    if is_host(stream) {
-        let out = slice_mut(out);
-        for row in 0..rows {
-            let len = (slice(offsets)[row + 1] - slice(offsets)[row]) as usize;
-            let from = (slice(begins.0)[row] >> begins.1) as usize;
-            let to = (slice(to.0)[row] >> to.1) as usize;
-            match values {
-                Some(values) => out[to..to + len].copy_from_slice(&slice(values)[from..from + len]),
-                None => out.copy_within(from..from + len, to),
-            }
-        }
-        return Ok(());
-    }
     let (out_len, out) = (out.len() as u64, out.write_on(stream)?);
     let (from, values_len) = match values {
         Some(values) => (values.read_on(stream)?, values.len() as u64),
@@ -205,7 +164,7 @@ fn copy_runs<V: Word>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use lanetree_kernels_multimap::layout::room;
 
     #[test]
     fn all_numbers_of_values_that_a_run_has_room_for_have_that_room() {

@@ -75,7 +75,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     ///
     /// # Errors
     /// As [`MultiMap::join_as_many`]; [`BoundLengths`](Error::BoundLengths) unless there are as many highs as lows;
-    /// [`NotCompact`](Error::NotCompact) after inserts in place: see [`MultiMap::restore_order`].
+    /// [`NotCompact`](Error::NotCompact) after inserts in place on a device: see [`MultiMap::restore_order`].
     pub fn range_join_many(&self, lows: &[K], highs: &[K], closed: Closed, join: &Join<'_>) -> Result<JoinRows<V>> {
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), join)
     }

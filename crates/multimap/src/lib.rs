@@ -38,6 +38,9 @@
 //! | `u64`, `u64` | 25.7 | 12.4 | 9.1 |
 //!
 //! # What a batch of changes costs
+//! On the host a batch changes what it touches, in place, whatever the size of the map; the [last section](#on-the-host) says what that
+//! costs. This section and the next one are about devices.
+//!
 //! The values are dense, so a batch of changes of any size makes a second map and then drops the first: it reads and writes
 //! all keys and all values at least once, and sorts the batch. While it runs, it takes the memory of the second map, two keys
 //! and about 32 bytes for each distinct key, and three times the memory of the batch; [`MultiMap::remove_pairs_many`] takes up to
@@ -56,6 +59,21 @@
 //! [`MultiMap::is_ordered`] tells. If the device fails while the tree is written, the map is [`Lost`](lanetree_frame::Error::Lost), as
 //! a LaneTree is; a map without room never is.
 //!
+//! # On the host
+//! Inserts and removals are in place, whatever the map was built with. A batch looks its keys up, copies the runs of values that grow and
+//! have no room to the end of the values, and changes the tree of keys as a batch of a [`LaneTree`] does: that is the only step that
+//! queries see, and it takes place or does not. A removal of pairs reads all values of the batch's keys. Nothing takes time for what a batch does not
+//! touch, but for a few bytes for each thousand nodes of the tree; where nodes are split, for each node.
+//!
+//! The first batch after a build gets memory for half as many values again, or for as many as the [room](Builder::room) says if that is
+//! more; it is not touched before it is used. Once it is full, a batch rebuilds the map, as do removals that leave less than a quarter of the
+//! positions in use.
+//!
+//! All queries are exact right after a batch, with no call in between. The tree knows how many pairs are before each of its nodes, so a
+//! rank is that number, and the numbers of values of the keys before it in its node. Ranks and ranges take longer then, since a rank
+//! reads a part of its node, and a range's values are no longer adjacent; [`MultiMap::restore_order`] makes them as fast as after a
+//! build.
+//!
 //! # Two forms
 //! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and
 //! [`MultiMap::remove_all_on`] are the device form of changes. In host form, queries with one result for each key go
@@ -64,8 +82,10 @@
 //! and allocate memory for the results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
 
 mod build;
+mod by_rank;
 mod contents;
 mod gather;
+mod host;
 mod in_place;
 mod iter;
 mod joins;
@@ -152,7 +172,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         self.contents.keys.is_lost()
     }
 
-    /// Whether the values are in the order of the keys, as ranks, ranges and scans need them.
+    /// Whether the values are in the order of the keys, as ranks, ranges and scans need them on a device. On the host these are only faster
+    /// then.
     pub fn is_ordered(&self) -> bool {
         self.contents.is_ordered()
     }

@@ -13,13 +13,14 @@ pub use scratch::{RangeScratch, Scratch};
 
 use crate::contents::Contents;
 use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, scan_pairs};
-use crate::places::{Ends, Which, count_values, one_value, spans};
+use crate::places::{Ends, Which, count_values, one_value, slice, slice_mut, spans};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{self, Bounds, DeviceRanges, QueryOptions, Side, Uses};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{BatchOrder, Buffer, Device, Result, Stream};
-use lanetree_kernels_multimap::layout::{COUNT_BITS, place};
+use lanetree_kernels_multimap::layout::{COUNT_BITS, begin, place};
 use lanetree_lane_tree::LaneTree;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{Expanded, Spans, expand};
@@ -131,8 +132,13 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         &self,
         count: usize,
         scratch: &mut RangeScratch<K>,
-        out: Expanded<'_, V, N>,
+        mut out: Expanded<'_, V, N>,
     ) -> Result<()> {
+        if self.contents.is_by_rank()
+            && let Some(values) = out.values.take()
+        {
+            self.copy_by_rank(count, scratch, None, slice_mut(values))?;
+        }
         let spans = Spans { begins: &scratch.begins, shift: 0, lengths: Some(&scratch.counts), count };
         expand(self.stream, spans, self.contents.spanned(self.options.miss()), out, &mut scratch.expand)
     }
@@ -183,14 +189,14 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
         self.places(queries, scratch)?;
-        one_value(self.stream, &scratch.places, count, (&self.contents.values, which), (values, hits), miss)
+        one_value(self.stream, &scratch.places, count, (self.contents.spanned(miss), which), (values, hits))
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of pairs whose keys are below `queries[i]` (`bisect_left`). Scratch memory for
     /// as many ranges is enough.
     ///
     /// # Errors
-    /// As [`OnStream::get_all`]; [`Error::NotCompact`] after inserts in place: see
+    /// As [`OnStream::get_all`]; [`Error::NotCompact`] after inserts in place on a device: see
     /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
     pub fn lower_bound(
         &self,
@@ -205,7 +211,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         // Past the last key: past the last value.
         let end = place(self.contents.len, 0);
         let RangeScratch { ends: EndScratch { firsts, neighbors, .. }, counts, .. } = scratch;
-        self.keys().miss(end).successor(queries, neighbors, firsts)?;
+        self.end_places(Side::Lower, (queries, count), (neighbors, firsts), end)?;
         spans(self.stream, Ends::of(firsts, firsts, count), Some(ranks), counts)
     }
 
@@ -225,7 +231,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         let EndScratch { firsts, lasts, neighbors } = &mut scratch.ends;
-        self.keys().miss(0).predecessor(queries, neighbors, lasts)?;
+        self.end_places(Side::Upper, (queries, count), (neighbors, lasts), 0)?;
         // From the first value of all to the last one of that key.
         firsts.fill_zero(self.stream)?;
         spans(self.stream, Ends::of(firsts, lasts, count), None, ranks)
@@ -285,7 +291,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             Side::Upper => index.predecessor(queries, keys, places).map(|()| Which::Last)?,
             Side::Lower => index.successor(queries, keys, places).map(|()| Which::First)?,
         };
-        one_value(self.stream, &scratch.places, count, (&self.contents.values, which), (values, None), miss)
+        one_value(self.stream, &scratch.places, count, (self.contents.spanned(miss), which), (values, None))
     }
 
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose end is below its start is
@@ -337,8 +343,12 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         if capacity == 0 {
             return self.copy_spans(count, scratch, values_only(&mut out.values));
         }
-        let rows = RowsOf { begins: &scratch.begins, shift: 0, offsets: &out.offsets, rows: count };
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
+        if self.contents.is_by_rank() {
+            let values = &mut slice_mut(&mut out.values)[..capacity];
+            return self.copy_by_rank(count, scratch, Some(slice_mut(&mut out.keys)), values);
+        }
+        let rows = RowsOf { begins: &scratch.begins, shift: 0, offsets: &out.offsets, rows: count };
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;
         self.keys().limits(limits).limit(limit).range(starts, ends, &mut scratch.key_scratch, keys)?;
@@ -406,6 +416,17 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the counts' buffer", count, counts)?;
         self.check("the scratch memory", count, &scratch.key_counts)?;
         self.check("the scratch memory", pairs, &scratch.keys.keys)?;
+        if self.contents.is_by_rank() && limit > 0 {
+            let RangeScratch { ends: EndScratch { firsts, neighbors, .. }, .. } = scratch;
+            self.end_places(Side::Lower, (starts, count), (neighbors, firsts), 0)?;
+            let (limit, firsts) = (limit as usize, &slice(firsts)[..count]);
+            let outputs = slice_mut(keys)[..pairs].par_chunks_mut(limit);
+            let outputs = outputs.zip(slice_mut(values)[..pairs].par_chunks_mut(limit)).zip(firsts);
+            outputs.zip(&mut slice_mut(counts)[..count]).for_each(|(((keys, values), &first), pairs)| {
+                *pairs = self.contents.copy_from_rank(begin(first), keys, values) as u32;
+            });
+            return Ok(());
+        }
         // A key has at least one pair, so the limit is enough for keys, too.
         let RangeScratch { keys: found, key_counts, .. } = scratch;
         self.keys().scan(starts, limit, &mut found.keys, &mut found.values, key_counts)?;
@@ -439,9 +460,38 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             self.check("the limits' buffer", count, limits)?;
         }
         self.check("the scratch memory", count, firsts)?;
-        self.keys().successor(starts, neighbors, firsts)?;
-        self.keys().miss(0).predecessor(ends, neighbors, lasts)?;
+        self.end_places(Side::Lower, (starts, count), (neighbors, firsts), u64::MAX)?;
+        self.end_places(Side::Upper, (ends, count), (neighbors, lasts), 0)?;
         Ok(Ends { firsts, lasts, limits, limit, count })
+    }
+
+    /// Finds the places of the first keys at or above the first `count` queries, or of the last ones at or below them, or `miss`; or, on
+    /// the host, the ranks there.
+    fn end_places(
+        &self,
+        side: Side,
+        (queries, count): (&Buffer<K>, usize),
+        (neighbors, places): (&mut Buffer<K>, &mut Buffer<u64>),
+        miss: u64,
+    ) -> Result<()> {
+        if self.contents.is_by_rank() {
+            self.check("the queries' buffer", count, queries)?;
+            self.check("the scratch memory", count, places)?;
+            return self.contents.rank_places(queries, count, side, places);
+        }
+        self.keys().miss(miss).neighbors_of_first(count, side, queries, neighbors, places)
+    }
+
+    /// On the host, after changes in place: copies the values, and the keys if these are wanted, of the first `count` ranges.
+    fn copy_by_rank(
+        &self,
+        count: usize,
+        scratch: &RangeScratch<K>,
+        keys: Option<&mut [K]>,
+        values: &mut [V],
+    ) -> Result<()> {
+        let rows = (&slice(&scratch.begins)[..count], &slice(&scratch.counts)[..count]);
+        self.contents.copy_rows(rows, self.options.miss(), keys, values)
     }
 
     /// Checks a buffer's length and device, and the stream's device.

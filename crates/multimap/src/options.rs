@@ -1,7 +1,7 @@
 //! What a map is built with, and rebuilt with after changes.
 
 use crate::MOST_VALUES;
-use lanetree_frame::{Error, Result};
+use lanetree_frame::{Device, DeviceKind, Error, Result};
 use lanetree_lane_tree::Builder as TreeBuilder;
 
 /// The options of a map.
@@ -31,8 +31,10 @@ impl<K> Options<K> {
         Err(Error::OptionValue { what: "room for values", value: self.room.to_string(), allowed: "0 to 16" })
     }
 
-    /// The length of the values' buffer of a map that is built over `pairs` pairs.
-    pub(crate) fn positions(&self, pairs: usize) -> usize {
-        pairs.saturating_add((pairs as f64 * self.room).ceil() as usize)
+    /// The length of the values' buffer of a map that is built over `pairs` pairs. On the host, runs that move get memory of their own,
+    /// when there are any.
+    pub(crate) fn positions(&self, device: &Device, pairs: usize) -> usize {
+        let room = if device.kind() == DeviceKind::Host { 0.0 } else { self.room };
+        pairs.saturating_add((pairs as f64 * room).ceil() as usize)
     }
 }

@@ -7,6 +7,7 @@ use lanetree_frame::{Buffer, DeviceKind, Result, Stream};
 use lanetree_kernels_multimap::layout;
 use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SpanArgs, calls};
 use lanetree_layout::Word;
+use lanetree_primitives::SpanValues;
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut};
 
@@ -162,21 +163,26 @@ pub(crate) fn one_value<V: Word>(
     stream: &Stream,
     places: &Buffer<u64>,
     count: usize,
-    (values, which): (&Buffer<V>, Which),
+    (values, which): (SpanValues<'_, V>, Which),
     (out_values, hits): (&mut Buffer<V>, Option<&mut Buffer<u32>>),
-    miss: V,
 ) -> Result<()> {
+    let miss = values.miss;
     assert!(places.len() >= count && out_values.len() >= count);
     assert!(hits.as_ref().is_none_or(|hits| hits.len() >= count.div_ceil(32)));
     if count == 0 {
         return Ok(());
     }
     if is_host(stream) {
-        let (places, values) = (&slice(places)[..count], slice(values));
+        let (places, more) = (&slice(places)[..count], values.more.map_or(&[][..], slice));
+        let values = slice(values.values);
+        let at = |position: u64| match (position as usize).checked_sub(values.len()) {
+            None => values.get(position as usize).copied(),
+            Some(past) => more.get(past).copied(),
+        };
         let value = |place: u64| match layout::count(place) {
             0 => None,
-            _ if which == Which::First => values.get(layout::begin(place) as usize).copied(),
-            count => values.get((layout::begin(place) + count - 1) as usize).copied(),
+            _ if which == Which::First => at(layout::begin(place)),
+            count => at(layout::begin(place) + count - 1),
         };
         let out_values = slice_mut(out_values)[..count].par_iter_mut();
         out_values.zip(places).for_each(|(out, &place)| *out = value(place).unwrap_or(miss));
@@ -191,7 +197,7 @@ pub(crate) fn one_value<V: Word>(
     }
     let (places, out) = (places.read_on(stream)?, (out_values.write_on(stream)?, optional_mut(hits, stream)?));
     // SAFETY: the lengths were checked; the pointers are for this stream.
-    unsafe { launch_one_value(stream, places, count, (values, which), out, miss) }
+    unsafe { launch_one_value(stream, places, count, (values.values, which), out, miss) }
 }
 
 /// The kernel of [`one_value`], for at least one place.

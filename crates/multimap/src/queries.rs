@@ -138,7 +138,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`MultiMap::get_all_many`]; [`Error::NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place: see
+    /// As [`MultiMap::get_all_many`]; [`Error::NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place on a device: see
     /// [`MultiMap::restore_order`].
     pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
         self.rank_many(keys, Side::Lower)

@@ -1,9 +1,8 @@
-//! The kernels of removals, each with its twin for the CPU.
+//! The kernels of removals.
 
 use crate::contents::offsets_of;
 use crate::gather::{RowsOf, over_outputs};
-use crate::places::{each, is_host, slice, slice_mut};
-use lanetree_frame::parallel::*;
+use crate::places::each;
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_multimap::{
     CompactArgs, CountKeptArgs, KeepArgs, MarkKeysArgs, MatchArgs, RemovePairsArgs, calls, layout,
@@ -22,15 +21,6 @@ pub(crate) fn mark_keys(
     if count == 0 {
         return Ok(());
     }
-    if is_host(stream) {
-        let counts = &mut slice_mut(counts)[..keys];
-        for (&place, &rank) in slice(places).iter().zip(slice(ranks)).take(count) {
-            if layout::count(place) > 0 {
-                counts[rank as usize] = 0;
-            }
-        }
-        return Ok(());
-    }
     let args = MarkKeysArgs {
         places: places.read_on(stream)?,
         ranks: ranks.read_on(stream)?,
@@ -47,13 +37,6 @@ pub(crate) fn keep(stream: &Stream, counts: &Buffer<u64>, count: usize) -> Resul
     assert!(counts.len() >= count);
     let mut flags = stream.device().alloc(count.div_ceil(32))?;
     if count == 0 {
-        return Ok(flags);
-    }
-    if is_host(stream) {
-        let words = slice_mut(&mut flags).par_iter_mut().zip(slice(counts)[..count].par_chunks(32));
-        words.for_each(|(word, counts)| {
-            *word = counts.iter().enumerate().map(|(i, &count)| u32::from(count > 0) << i).sum();
-        });
         return Ok(flags);
     }
     let args = KeepArgs { counts: counts.read_on(stream)?, count: count as u64, flags: flags.write_on(stream)? };
@@ -96,25 +79,6 @@ pub(crate) fn match_values<V: Word>(
     if total == 0 || rows.rows == 0 {
         return Ok(found);
     }
-    if is_host(stream) {
-        let (values, wanted_offsets, wanted) = (slice(values), slice(&wanted.offsets), slice(&wanted.values));
-        let Matches { wanted: matches, positions, hits } = &mut found;
-        let parts = slice_mut(matches).par_chunks_mut(32).zip(slice_mut(positions).par_chunks_mut(32));
-        let parts = parts.zip(slice_mut(hits).par_iter_mut()).enumerate();
-        parts.for_each(|(part, ((matches, positions), hits))| {
-            *hits = 0;
-            for (i, (found, place)) in matches.iter_mut().zip(positions).enumerate() {
-                let (row, position) = rows.row_and_position(32 * part + i);
-                let from = wanted_offsets[row] as usize;
-                let own = &wanted[from..wanted_offsets[row + 1] as usize];
-                if let Ok(at) = own.binary_search(&values[position as usize]) {
-                    (*found, *place) = ((from + at) as u64, position);
-                    *hits |= 1 << i;
-                }
-            }
-        });
-        return Ok(found);
-    }
     let args = MatchArgs {
         places: rows.begins.read_on(stream)?,
         offsets: rows.offsets.read_on(stream)?,
@@ -148,22 +112,6 @@ pub(crate) fn remove_pairs<V: Word>(
     assert!(wanted.times.len() == wanted.values.len() && wanted.rows.len() == wanted.values.len());
     assert!(removed.len() >= len.div_ceil(32));
     if count == 0 {
-        return Ok(());
-    }
-    if is_host(stream) {
-        let (matches, positions) = (&slice(matches)[..count], slice(positions));
-        let (times, rows, ranks) = (slice(&wanted.times), slice(&wanted.rows), slice(ranks));
-        let (counts, removed) = (slice_mut(counts), slice_mut(removed));
-        let mut at = 0;
-        for equal in matches.chunk_by(|a, b| a == b) {
-            let own = equal[0] as usize;
-            let first = equal.len().min(usize::try_from(times[own]).unwrap_or(usize::MAX));
-            counts[ranks[rows[own] as usize] as usize] -= first as u64;
-            for &position in &positions[at..at + first] {
-                removed[position as usize / 32] |= 1 << (position % 32);
-            }
-            at += equal.len();
-        }
         return Ok(());
     }
     let args = RemovePairsArgs {
@@ -205,12 +153,6 @@ pub(crate) fn compact<V: Word>(
     if kept == 0 {
         return Ok((out, 0));
     }
-    if is_host(stream) {
-        let (removed, values) = (slice(removed), &slice(values)[..len]);
-        let stay = values.iter().enumerate().filter(|(i, _)| removed[i / 32] >> (i % 32) & 1 == 0);
-        slice_mut(&mut out).iter_mut().zip(stay).for_each(|(out, (_, &value))| *out = value);
-        return Ok((out, kept as u64));
-    }
     let args = CompactArgs {
         removed: removed.read_on(stream)?,
         before: before.read_on(stream)?,
@@ -226,14 +168,6 @@ pub(crate) fn compact<V: Word>(
 
 /// Counts the values of each word that stay.
 fn count_kept(stream: &Stream, removed: &Buffer<u32>, len: usize, counts: &mut Buffer<u32>) -> Result<()> {
-    if is_host(stream) {
-        let words = slice_mut(counts).par_iter_mut().zip(slice(removed)).enumerate();
-        words.for_each(|(i, (count, &removed))| {
-            let values = (len - 32 * i).min(32) as u32;
-            *count = (!removed & u32::MAX >> (32 - values)).count_ones();
-        });
-        return Ok(());
-    }
     let args = CountKeptArgs { removed: removed.read_on(stream)?, len: len as u64, counts: counts.write_on(stream)? };
     // SAFETY: the caller has a bit for each value, and a count for each word; the pointers are for this stream.
     Ok(unsafe { each(stream, len.div_ceil(32))?.run(calls::count_kept(&args)) }?)

@@ -52,6 +52,11 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     pub(crate) fn rank_many(&self, keys: &[K], side: Side) -> Result<Vec<u64>> {
         self.contents.keys.check_not_lost()?;
         self.contents.check_order(if side == Side::Lower { "lower_bound" } else { "upper_bound" })?;
+        if self.contents.is_by_rank() {
+            let mut ranks = filled(0, keys.len())?;
+            self.contents.keys.weight_ranks(keys, side == Side::Upper, &mut ranks)?;
+            return Ok(ranks);
+        }
         // The first key that is not below a key, or the last one that is not above it.
         let searches = Searches::any(side);
         let places = HostForm::neighbor_many(&self.contents.keys, keys, &searches, |_, place: u64| place)?;

@@ -14,7 +14,7 @@ pub struct Stats {
     pub keys: u64,
     /// Bytes of the tree of keys and their places.
     pub key_bytes: u64,
-    /// Bytes of the values, with the room for others.
+    /// Bytes of the values, with the room for others on a device; on the host that is no memory yet.
     pub value_bytes: u64,
     /// Values for which there is room in place, less what runs of values need that move.
     pub room: u64,
@@ -35,8 +35,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             len: self.len(),
             keys: self.keys_len(),
             key_bytes: contents.keys.bytes(),
-            value_bytes: contents.values.bytes() as u64,
-            room: contents.values.len() as u64 - contents.used,
+            // On the host, memory for runs that move is none before it is used.
+            value_bytes: contents.used.max(contents.values.len() as u64) * V::BYTES as u64,
+            room: contents.positions() - contents.used,
         }
     }
 

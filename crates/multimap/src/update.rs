@@ -5,13 +5,13 @@ use crate::build::{Builder, check_len, sorted};
 use crate::contents::{Contents, Counted, Found, offsets_of, read};
 use crate::gather::RowsOf;
 use crate::on_stream::values_only;
-use crate::places::count_values;
+use crate::places::{count_values, is_host, slice};
 use crate::removal::{WantedValues, compact, keep, mark_keys, match_values, remove_pairs};
 use crate::wanted::Wanted;
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::{Buffer, Error, Result, Stream, UpdatePath, UpdateReport};
+use lanetree_frame::{Buffer, DeviceKind, Error, Result, Stream, UpdatePath, UpdateReport};
 use lanetree_kernels_multimap::layout::COUNT_BITS;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{
@@ -24,8 +24,8 @@ type Numbered<'a, K> = (&'a Buffer<K>, &'a Buffer<u64>);
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// Inserts pairs: each value goes after those that its key has, and values of equal keys in the order of the batch. All or
-    /// nothing. Sorts the batch on the device, and rebuilds the map, or changes it in place where it has [room](crate::Builder::room),
-    /// as the [module](crate) says.
+    /// nothing. Sorts the batch on the device, and rebuilds the map, or changes it in place, on the host or where it has
+    /// [room](crate::Builder::room), as the [module](crate) says.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::TooManyValues`], [`Error::TooManyElements`]; [`Error::Runtime`] if the device has no
@@ -60,13 +60,20 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let second = Counted::runs(stream, &keys, batch)?;
         drop(keys);
         let inserted = UpdateReport { inserted: batch as u64, ..UpdateReport::default() };
-        if self.insert_in_place(stream, &second, (&batch_values, batch as u64))? {
+        let is_in_place = match is_host(stream) {
+            true => {
+                let (keys, counts) = (&slice(&second.keys)[..second.len], &slice(&second.counts)[..second.len]);
+                self.insert_on_host(keys, counts, slice(&batch_values))?
+            }
+            false => self.insert_in_place(stream, &second, (&batch_values, batch as u64))?,
+        };
+        if is_in_place {
             return Ok(UpdateReport { path: UpdatePath::InPlace, ..inserted });
         }
         // The batch's values are at positions past the map's values.
-        let base = self.contents.values.len();
-        check_len(base.saturating_add(batch))?;
-        let places = second.places(stream, base as u64, self.options.most)?;
+        let (batch_values, base) = self.contents.beside_more(batch_values)?;
+        check_len((base as usize).saturating_add(batch))?;
+        let places = second.places(stream, base, self.options.most)?;
 
         // A key of both has two places in the merged list, first the map's: copied one after the other.
         let (first_keys, first_places) = self.contents.list(stream)?;
@@ -94,7 +101,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 
     /// Removes all pairs of each key. A key that is absent, or was removed by an earlier element of the batch, is unmatched. All or
-    /// nothing; rebuilds the map, as the [module](crate) says, unless nothing is removed.
+    /// nothing. On the host in place; on a device it rebuilds the map, as the [module](crate) says, unless nothing is removed.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
@@ -115,6 +122,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let (device, batch) = (stream.device(), keys.len());
         if batch == 0 || self.is_empty() {
             return Ok(UpdateReport { unmatched: batch as u64, ..UpdateReport::default() });
+        }
+        if is_host(stream) {
+            return self.remove_all_on_host(slice(keys));
         }
         let (places, ranks) = self.found(stream, keys)?;
         let (listed, listed_places) = self.contents.list(stream)?;
@@ -138,11 +148,11 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 
     /// Removes one pair for each element of the batch: the first one of its key with an equal value, as if one element after
-    /// another was applied. An element that finds no pair any more is unmatched. All or nothing; rebuilds the map, as the
-    /// [module](crate) says, unless nothing is removed.
+    /// another was applied. An element that finds no pair any more is unmatched. All or nothing. On the host in place; on a device it
+    /// rebuilds the map, as the [module](crate) says, unless nothing is removed.
     ///
     /// The CPU sorts the batch. The device compares all values of the batch's keys, whatever number of them is to be removed. After
-    /// inserts in place, [the order is restored](MultiMap::restore_order) first.
+    /// inserts in place on a device, [the order is restored](MultiMap::restore_order) first.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails: the map has the pairs that it had. [`Error::Lost`] after a batch that
@@ -153,6 +163,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             return Ok(unchanged);
         }
         let batch = Wanted::new(pairs)?;
+        if self.device.kind() == DeviceKind::Host {
+            return self.remove_pairs_on_host(&batch);
+        }
         self.restore_order()?;
         let device = &self.device;
         let stream = device.stream()?;
@@ -196,14 +209,16 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let found = (&ordered, &positions, selected.len);
         remove_pairs(&stream, found, &wanted, &ranks, (&mut counts, keys), (&mut removed, len))?;
         let kept = self.kept(&stream, (&listed, &counts), &counts)?;
-        let values = compact(&stream, (&self.contents.values, len), &removed, |kept| self.options.positions(kept))?;
+        let values =
+            compact(&stream, (&self.contents.values, len), &removed, |kept| self.options.positions(device, kept))?;
         let removed = len as u64 - values.1;
         self.contents = Contents::of(&stream, &kept, values, &self.options)?;
         let unmatched = unchanged.unmatched - removed;
         Ok(UpdateReport { removed, unmatched, path: UpdatePath::Rebuilt, ..UpdateReport::default() })
     }
 
-    /// Brings the values into the order of the keys, which ranks, ranges and scans need and inserts in place disturb: a rebuild.
+    /// Brings the values into the order of the keys, which changes in place disturb: a rebuild. Ranks, ranges and scans on a device need it;
+    /// on the host they become faster.
     /// Returns whether there was anything to restore.
     ///
     /// # Errors
@@ -247,7 +262,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Ok(())
     }
 
-    fn rebuilt(&self, stream: &Stream) -> Result<Contents<K, V>> {
+    pub(crate) fn rebuilt(&self, stream: &Stream) -> Result<Contents<K, V>> {
         let (keys, places) = self.contents.list(stream)?;
         let len = keys.len();
         let mut counts = self.device.alloc(len)?;
@@ -291,12 +306,13 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         more: Option<&Buffer<V>>,
     ) -> Result<(Buffer<V>, u64)> {
         let spans = Spans { begins: places, shift: COUNT_BITS, lengths: None, count: rows };
-        let of = SpanValues { more, ..self.contents.spanned(V::MIN) };
+        let of = self.contents.spanned(V::MIN);
+        let of = SpanValues { more: more.or(of.more), ..of };
         let (mut len, mut scratch) = (self.device.alloc(1)?, ExpandScratch::new(&self.device, rows)?);
         let counted = Expanded::<V> { offsets: None, count: Some(&mut len), values: None, numbers: None };
         expand(stream, spans, of, counted, &mut scratch)?;
         let len = read(&len, 0)?;
-        let mut values = self.device.alloc(self.options.positions(len as usize))?;
+        let mut values = self.device.alloc(self.options.positions(&self.device, len as usize))?;
         expand(stream, spans, of, values_only(&mut values), &mut scratch)?;
         Ok((values, len))
     }

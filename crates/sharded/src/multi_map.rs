@@ -77,7 +77,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         self.parts.group.known().iter().map(MultiMap::keys_len).sum()
     }
 
-    /// Whether all shards' values are in the order of their keys, as ranks and ranges need them: see [`MultiMap::is_ordered`].
+    /// Whether all shards' values are in the order of their keys, as ranks and ranges need them on a device: see [`MultiMap::is_ordered`].
     pub fn is_ordered(&self) -> bool {
         self.parts.group.known().iter().all(MultiMap::is_ordered)
     }

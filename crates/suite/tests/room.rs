@@ -8,7 +8,7 @@ use lanetree::hbtree::{self, HarmoniaAbove, HbTree, Over, Regular};
 use lanetree::{
     BatchOf, BuildRules, Closed, Cuart, Cubpt, Device, DeviceKind, Domain, Duplicates, Error, Harmonia, IndexBuilder,
     IntervalIndex, KeyOf, LaneSet, LaneTree, MultiMap, Nulls, Op, OrderedIndex, Result, SortedArray, UpdatePath,
-    Validity,
+    UpdateReport, Validity,
 };
 use lanetree_suite::families::sharded_builders;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -347,6 +347,66 @@ fn calls_of_the_multi_map_find_no_memory() {
         each_refusal((&device, "pairs out of order"), || map.pairs(), |_| {});
         each_refusal((&device, "restore_order"), || map.restore_order(), |_| {});
         assert!(map.is_ordered() && map.len() == 2 * len);
+    });
+}
+
+/// A change of a multi-map.
+type Change<'a> = dyn Fn(&mut MultiMap<u64, u64>) -> Result<UpdateReport> + 'a;
+
+/// Changes take place, or do not.
+#[test]
+fn batches_of_the_multi_map_on_the_host_find_no_memory() {
+    alone(|| {
+        let device = Device::host();
+        let len = keys_on(&device);
+        let keys: Vec<u64> = (0..len).map(|i| word(i / 2)).collect();
+        let values: Vec<u64> = (0..len).collect();
+        // Keys that are there, and others: so few that there is room for their values.
+        let new: Vec<u64> = (0..len / 10).map(|i| word(i * 7)).collect();
+        let pairs: Vec<(u64, u64)> = (0..len / 2).map(|i| (word(i), 2 * i)).collect();
+        let build = || MultiMap::build(&device, &keys, &values).unwrap();
+        let changes: [(&str, &Change<'_>); 3] = [
+            ("insert_many", &|map| map.insert_many(&new, &values[..new.len()])),
+            ("remove_all_many", &|map| map.remove_all_many(&new)),
+            ("remove_pairs_many", &|map| map.remove_pairs_many(&pairs)),
+        ];
+        for (what, change) in changes {
+            let (before, mut after) = (build(), build());
+            assert_eq!(change(&mut after).unwrap().path, UpdatePath::InPlace, "{what}");
+            let map = RefCell::new(build());
+            let changed = || change(&mut map.borrow_mut());
+            each_refusal((&device, what), changed, |has_changed| {
+                let expected = if has_changed { &after } else { &before };
+                assert!(map.borrow().pairs().unwrap() == expected.pairs().unwrap(), "{what}");
+                let ranks = |map: &MultiMap<u64, u64>| map.upper_bound_many(&new).unwrap();
+                assert!(ranks(&map.borrow()) == ranks(expected), "{what}");
+                *map.borrow_mut() = build();
+            });
+        }
+    });
+}
+
+#[test]
+fn batches_of_cubpt_on_the_host_find_no_memory() {
+    alone(|| {
+        let device = Device::host();
+        let len = keys_on(&device);
+        let keys: Vec<u64> = (0..len).map(|i| word(2 * i)).collect();
+        let new: Vec<u64> = (0..len / 2).map(|i| word(2 * i) + 1).collect();
+        let build = || Cubpt::build(&device, &keys, &keys).unwrap();
+        let tree = RefCell::new(build());
+        each_refusal(
+            (&device, "with splits"),
+            || tree.borrow_mut().insert_many(&new, &new).map(|report| assert_eq!(report.path, UpdatePath::Moved)),
+            |has_changed| {
+                let mut tree = tree.borrow_mut();
+                let pairs = tree.check_structure();
+                assert_eq!(pairs.len(), keys.len() + if has_changed { new.len() } else { 0 });
+                if has_changed {
+                    *tree = build();
+                }
+            },
+        );
     });
 }
 

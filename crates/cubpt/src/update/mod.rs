@@ -1,5 +1,6 @@
 //! Batches of changes (section 3.2.2).
 
+mod host;
 mod plan;
 mod scratch;
 mod write;
@@ -8,10 +9,8 @@ pub use scratch::UpdateScratch;
 
 use crate::tree::{Tree, full};
 use crate::{Cubpt, merge};
-use lanetree_frame::fixed::{SortedPairs, copied};
-use lanetree_frame::parallel::*;
 use lanetree_frame::{Batch, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{Key, Word};
 use lanetree_runtime::Buffer;
 use plan::Found;
 use write::Work;
@@ -125,18 +124,6 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             self.changes.keep(staged);
             return Ok(report);
         }
-        let old = self.sorted_pairs()?;
-        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;
-        if report.path != UpdatePath::Unchanged {
-            let keys: Vec<K> = pairs.keys.into_iter().map(K::decode).collect();
-            self.tree.replace(Tree::build(&self.device, (self.fanout, self.fill, self.mapping), &keys, &pairs.values)?);
-        }
-        Ok(report)
-    }
-
-    /// All pairs of a tree on the host.
-    fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
-        let (keys, values) = copied(self)?;
-        Ok(SortedPairs { keys: keys.into_par_iter().map(AnyKey::encode).try_collect()?, values })
+        self.change_on_host(&fold(count, op)?)
     }
 }

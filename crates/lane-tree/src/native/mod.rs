@@ -2,13 +2,15 @@
 
 mod descent;
 mod node;
+mod weights;
 
 pub(crate) use self::descent::{GROUP, Position};
 
 use self::descent::{Batch, Each, Finish, Words};
 use self::node::Count;
 use crate::node::slots_of;
-use crate::parts::{Parts, RANK_BLOCK, Shape};
+use crate::parts::{Parts, Shape};
+use crate::weights::{RANK_BLOCK, Weights};
 use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_frame::Result;
@@ -29,6 +31,7 @@ pub struct View<'a, W: KeyWord, V> {
     nodes: &'a [Line],
     records: &'a [u64],
     rank_steps: &'a [u64],
+    weights: Option<&'a Weights>,
     ends: &'a [u32],
     firsts: &'a [W],
     top: &'a [W],
@@ -58,6 +61,7 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
             nodes: in_lines(parts.nodes.as_slice()?),
             records: parts.records.as_slice()?,
             rank_steps: &parts.rank_steps,
+            weights: parts.weights.as_ref(),
             ends: parts.ends.as_slice()?,
             firsts: parts.firsts.as_slice()?,
             top: parts.firsts.as_slice()?.get(parts.shape.top_start()..)?,
@@ -74,6 +78,11 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     /// A node's words.
     pub(crate) fn node_words(&self, number: usize) -> &[u32; 16] {
         self.nodes[number].array()
+    }
+
+    /// Its weights, if it has any.
+    pub(crate) fn weights(&self) -> Option<&'a Weights> {
+        self.weights
     }
 
     /// The record of a node of the lowest level, with its [rank](View::rank).

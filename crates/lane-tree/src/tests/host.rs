@@ -1,13 +1,19 @@
 //! Batches on the host, in place: every query right after each.
 
 use super::batches::{Pair, batches_on};
+use core::ops::ControlFlow;
 use lanetree_frame::fixed::{FixedIndex, HostForm};
 use lanetree_frame::{Device, F64, KeyRange, Op, UpdatePath};
-use lanetree_layout::{AnyKey, KeyWord, Value};
+use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 
-/// A tree of `len` pairs, and its map.
+/// The bits of values that are their weights.
+const WEIGHT: u64 = 6;
+
+/// A tree of `len` pairs, with weights, and its map.
 fn tree<K: AnyKey, V: Value>(keys: impl IntoIterator<Item = K>, fill: f64, table: u32) -> Pair<K, V> {
-    Pair::new(&Device::host(), &keys.into_iter().collect::<Vec<_>>(), fill, table)
+    let mut both = Pair::new(&Device::host(), &keys.into_iter().collect::<Vec<_>>(), fill, table);
+    both.tree.weigh(WEIGHT).unwrap();
+    both
 }
 
 /// Numbers that look random, of 64 bits.
@@ -40,7 +46,34 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
             assert_eq!([next[0][i], next[1][i]], [pair(upper.wrapping_sub(1)), pair(lower)], "{what}: {query}");
             assert_eq!(rows.get(i).0, &keys[lower..(lower + 40).min(keys.len())], "{what}: from {query}");
         }
+        self.weigh(&queries, what);
         path
+    }
+
+    /// Compares the weights before queries, and the pairs from these weights on, some weight further.
+    fn weigh(&self, queries: &[K], what: &str) {
+        let weight = |value: &V| value.word().widen() & WEIGHT;
+        let mut sums = vec![0];
+        self.map.values().for_each(|value| sums.push(sums[sums.len() - 1] + weight(value)));
+        let pairs: Vec<(K, V)> = self.map.iter().map(|(&key, &value)| (key, value)).collect();
+        let (mut lower, mut upper) = (vec![77; queries.len()], vec![77; queries.len()]);
+        self.tree.weight_ranks(queries, false, &mut lower).unwrap();
+        self.tree.weight_ranks(queries, true, &mut upper).unwrap();
+        for (i, query) in queries.iter().enumerate() {
+            let bounds =
+                [pairs.partition_point(|pair| pair.0 < *query), pairs.partition_point(|pair| pair.0 <= *query)];
+            assert_eq!([lower[i], upper[i]], bounds.map(|at| sums[at]), "{what}: the weight before {query}");
+            let from = lower[i] + i as u64 % 9;
+            let mut found = Vec::new();
+            self.tree.each_from(from, |key, value, skipped| {
+                found.push((key, value, skipped));
+                if found.len() < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            let own = pairs.iter().zip(sums.windows(2)).skip(sums[1..].partition_point(|&sum| sum <= from));
+            let own = own.filter(|(pair, _)| weight(&pair.1) > 0);
+            let own = own.map(|(&(key, value), sums)| (key, value, from.saturating_sub(sums[0])));
+            assert_eq!(found, own.take(5).collect::<Vec<_>>(), "{what}: from weight {from}");
+        }
     }
 }
 

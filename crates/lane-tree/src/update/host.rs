@@ -10,9 +10,10 @@ use crate::LaneTree;
 use crate::build::{Planned, build, plan_nodes};
 use crate::native::{GROUP, Position, View};
 use crate::node::{Buckets, Filling, Plan, put_len};
-use crate::parts::{HostParts, Parts, RANK_BLOCK, Shape};
+use crate::parts::{HostParts, Parts, Shape};
 use crate::tuning::TUNING;
 use crate::upper::Child;
+use crate::weights::{RANK_BLOCK, Weights, sum, weight};
 use core::iter::repeat_n;
 use core::ops::Range;
 use lanetree_frame::fixed::SortedPairs;
@@ -51,6 +52,8 @@ struct Target {
 struct Batch<'a, W, V> {
     changes: &'a [(W, NetChange<V>)],
     targets: Vec<Target>,
+    /// The bits of values that are weights; none if the tree has no weights.
+    mask: u64,
 }
 
 /// A node of the lowest level with changes.
@@ -58,6 +61,8 @@ struct Touched {
     node: usize,
     changes: Range<usize>,
     report: UpdateReport,
+    /// By how much, wrapping, the weight of its pairs grows.
+    weight: u64,
     /// Whether each bucket has room for its own.
     fits: bool,
     /// Whether a key is inserted to which the levels above do not lead.
@@ -80,6 +85,8 @@ struct Work<'a, W, V> {
     at: usize,
     /// By how much, wrapping, the ranks of all nodes after it grow.
     growth: u64,
+    /// The same of the weights before them.
+    weight: u64,
     what: What<'a, W, V>,
 }
 
@@ -119,7 +126,7 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
                 }
             });
         });
-        Ok(Self { changes, targets })
+        Ok(Self { changes, targets, mask: view.weights().map_or(0, |weights| weights.mask) })
     }
 
     /// The changes of each node, in order.
@@ -147,6 +154,7 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
             node,
             changes: changes.clone(),
             report: UpdateReport::default(),
+            weight: 0,
             fits: true,
             is_unreached: false,
         };
@@ -154,8 +162,17 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
         while at < changes.end {
             let own = self.of_bucket(at..changes.end);
             let Position { within, bucket, .. } = self.targets[at].position;
-            let (keys, of_bucket) = (view.slots(bucket as usize).0, record.len(within) as usize);
-            let report = walk(&keys[..of_bucket], &self.changes[own.clone()], |_, _| ());
+            let ((keys, values), of_bucket) = (view.slots(bucket as usize), record.len(within) as usize);
+            let mut new_weight = 0;
+            let report = walk(&keys[..of_bucket], &self.changes[own.clone()], |kept, put| {
+                if self.mask > 0 {
+                    new_weight += sum(&values[kept], self.mask) + put.map_or(0, |put| weight(put.1, self.mask));
+                }
+            });
+            if self.mask > 0 {
+                let grown = new_weight.wrapping_sub(sum(&values[..of_bucket], self.mask));
+                touched.weight = touched.weight.wrapping_add(grown);
+            }
             // Look-ups come to all keys that are there. So what they do not come to is inserted, if it is put.
             let inserted = || {
                 let all = self.targets[own.clone()].iter().zip(&self.changes[own.clone()]);
@@ -295,15 +312,19 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if split > 0 || touched.iter().any(|node| node.is_unreached) {
             let shape = Shape { len: new_len, buckets: old.buckets, unused: old.unused, ..Shape::default() };
             let mut made = HostParts { shape, ..HostParts::default() };
-            let children = moved_aside(&view, &batch, (&touched, &rewritten), &mut made)?;
+            let (children, before) = moved_aside(&view, &batch, (&touched, &rewritten), &mut made)?;
             let formats = old.formats & ((1 << FORMAT_BITS) - 1) | formats;
             made.finish(&self.device, self.options, children, formats)?;
-            moved = Some(made.upload(self.device.alloc(0)?)?);
+            let mut parts = made.upload(self.device.alloc(0)?)?;
+            if let Some(&Weights { mask, total, .. }) = view.weights() {
+                parts.weights = Some(Weights::of(before, mask, total)?);
+            }
+            moved = Some(parts);
         }
         if new_buckets.new + new_buckets.old > 0 && !self.reserve_buckets(&self.device.stream()?, new_buckets)? {
             return self.rebuild_on_host(changes);
         }
-        let works = works(&touched, &rewritten, old.buckets)?;
+        let works = works(&touched, &rewritten, old.buckets, batch.mask)?;
         let mut growths = with_room(works.len() + 1)?;
         growths.push(0_u64);
         works.iter().for_each(|work| growths.push(growths[growths.len() - 1].wrapping_add(work.growth)));
@@ -314,6 +335,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 *parts = moved;
             }
             write(parts, &batch, &works, &growths);
+            if let Some(weights) = &mut parts.weights {
+                weights.grow(works.iter().map(|work| (work.at, matches!(work.what, What::Gone), work.weight)));
+            }
             parts.shape.len = new_len;
             new_buckets.add_to(&mut parts.shape);
             parts.shape.formats |= formats;
@@ -335,20 +359,24 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if report.path != UpdatePath::Unchanged {
             let options = self.rebuilt_options(len as u64);
             drop(old);
-            self.parts.replace(build::<K, V>(&self.device, &pairs, options)?);
+            let mut built = build::<K, V>(&self.device, &pairs, options)?;
+            if let Some(Weights { mask, .. }) = self.parts.get()?.weights {
+                built.weigh::<V>(mask, self.simd)?;
+            }
+            self.parts.replace(built);
         }
         Ok(report)
     }
 }
 
 /// Copies nodes, records, with whole ranks, and ends to where they are to be: those of a node that is split as often as there will be
-/// nodes instead of it. Returns all of them as the levels above will see them.
+/// nodes instead of it. Returns all of them as the levels above will see them, and, of a tree with weights, the weight before each.
 fn moved_aside<W: KeyWord, V: Value>(
     view: &View<'_, W, V>,
     batch: &Batch<'_, W, V>,
     (touched, rewritten): (&[Touched], &[Rewritten<W, V>]),
     to: &mut HostParts<W>,
-) -> Result<Vec<Child<W>>> {
+) -> Result<(Vec<Child<W>>, Vec<u64>)> {
     let child = |node: usize| Child { first: view.record(node).first, last: view.last_key(node) };
     let old = (0..view.leaf_nodes()).into_par_iter().with_min_len(TASK).map(child).try_collect()?;
     let split: usize = rewritten.iter().map(|node| node.nodes.len()).sum();
@@ -357,6 +385,7 @@ fn moved_aside<W: KeyWord, V: Value>(
     make_room(&mut to.records, most * words)?;
     make_room(&mut to.ends, most)?;
     let mut children = with_room(most)?;
+    let mut before = with_room(view.weights().map_or(0, |_| most))?;
     let (mut touched, mut rewritten) = (touched.iter().peekable(), rewritten.iter());
     for (node, mut child) in old.into_iter().enumerate() {
         let own = touched.next_if(|touched| touched.node == node);
@@ -379,15 +408,17 @@ fn moved_aside<W: KeyWord, V: Value>(
             to.records.extend(&view.whole_record(node).words::<V>()[..words]);
         }
         to.ends.extend(repeat_n(view.buckets_of(node).end as u32, count));
+        before.extend(view.weights().into_iter().flat_map(|weights| repeat_n(weights.before(node), count)));
     }
-    Ok(children)
+    Ok((children, before))
 }
 
 /// What is to be written, in the order of the nodes. New buckets begin with this one.
-fn works<'a, W, V>(
+fn works<'a, W, V: Value>(
     touched: &[Touched],
     rewritten: &'a [Rewritten<W, V>],
     mut new_bucket: u32,
+    mask: u64,
 ) -> Result<Vec<Work<'a, W, V>>> {
     let nodes: usize = rewritten.iter().map(|node| node.nodes.len()).sum();
     let mut works = with_room(touched.len() + nodes)?;
@@ -395,21 +426,25 @@ fn works<'a, W, V>(
     // By how much nodes move, wrapping.
     let mut by = 0_usize;
     for own in touched {
-        let (at, growth) = (own.node.wrapping_add(by), growth(&own.report));
+        let (at, growth, mut weight) = (own.node.wrapping_add(by), growth(&own.report), own.weight);
         let Some(new) = (if own.fits { None } else { rewritten.next() }) else {
-            works.push(Work { at, growth, what: What::Buckets(own.changes.clone()) });
+            works.push(Work { at, growth, weight, what: What::Buckets(own.changes.clone()) });
             continue;
         };
         let Rewritten { pairs, nodes, old_buckets, is_new } = new;
         let mut first_bucket = if *is_new { new_bucket } else { old_buckets.start as u32 };
         for (i, (planned, buckets)) in nodes.iter().enumerate() {
             let what = What::Node { pairs, planned, first_bucket, buckets: *buckets };
-            let growth = if i + 1 == nodes.len() { growth } else { 0 };
-            works.push(Work { at: at + i, growth, what });
+            let is_last = i + 1 == nodes.len();
+            let growth = if is_last { growth } else { 0 };
+            // Weights before a node count those of the nodes that it was split from.
+            let of_node = if is_last || mask == 0 { weight } else { sum(&pairs.values[planned.0.clone()], mask) };
+            weight = weight.wrapping_sub(of_node);
+            works.push(Work { at: at + i, growth, weight: of_node, what });
             first_bucket += buckets;
         }
         if nodes.is_empty() {
-            works.push(Work { at, growth, what: What::Gone });
+            works.push(Work { at, growth, weight, what: What::Gone });
         }
         if *is_new {
             new_bucket = first_bucket;

@@ -1,13 +1,11 @@
 //! Room for new buckets after a tree's buckets.
 
 use crate::LaneTree;
+use crate::options::MORE;
 use crate::parts::Shape;
 use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::layout::{buckets_in_words, words_of_buckets};
 use lanetree_layout::{AnyKey, Value};
-
-/// Where buckets have no room, they get memory for one spare bucket in this many: all are copied there.
-const MORE: u64 = 4;
 
 /// If there is no room for more buckets, and more than one in this number of buckets would be unused, the tree is
 /// rebuilt. If there is room, only when half of the buckets would be unused.

@@ -77,7 +77,10 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         let found = self.ends(bounds, found)?;
         let (begins, counts) = aggregates.located_mut();
         spans(stream, Ends { limit: aggregate.limit(found.limit), ..found }, Some(begins), counts)?;
-        let read = |at: u64, to: &mut [V]| to.copy_from_slice(&slice(values)[at as usize..at as usize + to.len()]);
+        let read = |at: u64, to: &mut [V]| match self.contents.is_by_rank() {
+            true => drop(self.contents.copy_from_rank(at, &mut [], to)),
+            false => to.copy_from_slice(&slice(values)[at as usize..at as usize + to.len()]),
+        };
         // SAFETY: ranges between the places of two keys are in the array of values; the scratch memory is for that many ranges, and for
         // the parts that they have at most; the pointers are for this stream.
         unsafe {

@@ -143,7 +143,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         let (hits, places) = (&mut scratch.hits, &mut scratch.lookups.places);
         // One row past all values.
         let is_left = self.options.kind == JoinKind::Left;
-        let miss = if is_left { place(self.contents.values.len() as u64, 1) } else { 0 };
+        let miss = if is_left { place(self.contents.positions(), 1) } else { 0 };
         self.keys().hits(&mut *hits).miss(miss).get(probes, places)?;
         if self.options.valid.is_some() {
             settle_hits(stream, self.options.valid, count, false, hits)?;

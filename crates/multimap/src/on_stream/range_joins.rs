@@ -61,7 +61,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     ///
     /// # Errors
     /// As [`OnStream::get_all`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows;
-    /// [`NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place: see
+    /// [`NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place on a device: see
     /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
     pub fn range_join(
         &self,
@@ -144,8 +144,8 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         how.on_stream(stream, lows, highs, &mut *firsts, &mut *lasts)?;
         let RangeScratch { ends: EndScratch { firsts: from, lasts: to, neighbors }, begins, counts, .. } = ranges;
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
-        self.keys().neighbors_of_first(count, Side::Lower, firsts, neighbors, from)?;
-        self.keys().miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
+        self.end_places(Side::Lower, (&*firsts, count), (&mut *neighbors, &mut *from), u64::MAX)?;
+        self.end_places(Side::Upper, (&*lasts, count), (neighbors, &mut *to), 0)?;
         spans(stream, Ends::of(from, to, count), Some(&mut *begins), counts)?;
         let is_left = self.options.kind == JoinKind::Left;
         let cursors = is_left.then_some((begins, &*nowhere));
