@@ -76,6 +76,16 @@ impl Part {
         (0..self.batch.num_rows()).filter(is_live).map(|row| (self.first + row) as u64)
     }
 
+    /// Those whose value of a column is null.
+    fn null_numbers(&self, column: usize) -> Vec<u64> {
+        let nulls = self.batch.column(column).logical_nulls().map(|nulls| !nulls.inner());
+        let nulls = match (nulls, &self.live) {
+            (Some(nulls), Some(live)) => Some(&nulls & live),
+            (nulls, _) => nulls,
+        };
+        nulls.iter().flat_map(BooleanBuffer::set_indices).map(|row| (self.first + row) as u64).collect()
+    }
+
     /// The same part without some of its rows.
     pub(crate) fn without(&self, rows: impl Iterator<Item = usize>) -> Self {
         let all = self.batch.num_rows();
@@ -266,6 +276,20 @@ impl Indexed {
     /// How many rows are in it.
     pub(crate) fn len(&self) -> u64 {
         self.own().len()
+    }
+
+    /// How many rows are not in it: those whose first column is null.
+    pub(crate) fn null_count(&self) -> usize {
+        self.contents.rows() - self.len() as usize
+    }
+
+    /// The numbers of those; at most so many.
+    pub(crate) fn null_rows(&self, most: usize) -> Vec<u64> {
+        let of_part = |part: &Part| part.null_numbers(self.columns()[0]);
+        match self.null_count() {
+            0 => Vec::new(),
+            _ => self.contents.parts.iter().flat_map(of_part).take(most).collect(),
+        }
     }
 
     /// The one index that has all rows and no others, if there is one.

@@ -104,6 +104,7 @@
 //! ```
 
 mod asked;
+mod candidate;
 mod catalog;
 mod contents;
 mod costs;
@@ -119,10 +120,12 @@ mod lookup;
 mod memory;
 mod packing;
 mod parts;
+mod ranges;
 mod replaced;
 mod rule;
 mod runs;
 mod scan;
+mod select;
 mod shape;
 mod shared;
 mod statement;
@@ -130,9 +133,9 @@ mod table;
 
 pub use costs::Costs;
 pub use file_url::file_url;
-pub use filter::ColumnFilter;
 pub use lookup::IndexLookupExec;
 pub use parts::{LookupParts, ScanFilter, ScanParts};
+pub use ranges::{ColumnFilter, ValueRange};
 pub use rule::{IndexLookups, with_index_lookups, with_index_lookups_on};
 pub use scan::IndexedScanExec;
 pub use shape::On;

@@ -1,8 +1,9 @@
 //! What scans and look-ups are made of: for codecs, which send them to processes that have the same tables.
 
 use crate::contents::{Contents, Indexed};
-use crate::filter::{ColumnFilter, count};
+use crate::ranges::ColumnFilter;
 use crate::scan::{Rows, Wanted};
+use crate::select::count;
 use crate::shape::{On, Shape};
 use crate::{IndexLookupExec, IndexedScanExec, IndexedTable};
 use datafusion::arrow::compute::SortOptions;
@@ -49,7 +50,7 @@ pub struct ScanParts {
 pub struct ScanFilter {
     /// The numbers of the indexed columns in the table, in the order of the index.
     pub index: Vec<usize>,
-    /// What its first columns are: all but the last of these have a list.
+    /// What its first columns are: all but the last of these are lists of values.
     pub columns: Vec<ColumnFilter>,
     /// The filters as the plan shows them.
     pub texts: Vec<String>,
@@ -157,7 +158,7 @@ impl IndexedScanExec {
             return Self::new(contents, Some(&columns), Rows::All, (count, limit), partitions.max(1));
         };
         let indexed = index_on(&contents, &index)?;
-        let has_lists = filters.split_last().is_some_and(|(_, lists)| lists.iter().all(|list| list.values.is_some()));
+        let has_lists = filters.split_last().is_some_and(|(_, lists)| lists.iter().all(|list| list.points().is_some()));
         if filters.len() > index.len() || !has_lists {
             return plan_err!("{} filters are not those of an index on {} columns", filters.len(), index.len());
         }

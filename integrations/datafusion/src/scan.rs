@@ -1,6 +1,7 @@
-use crate::contents::{ASCENDING, Contents, Indexed, batch_of};
+use crate::contents::{Contents, Indexed, batch_of};
 use crate::costs::{Comparison, Costs};
-use crate::filter::{self, ColumnFilter, OrderedRows};
+use crate::ranges::ColumnFilter;
+use crate::select::{self, OrderedRows};
 use core::fmt;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
@@ -55,22 +56,39 @@ pub(crate) struct Wanted {
     pub(crate) filters: Arc<[ColumnFilter]>,
     /// The filters as the plan shows them.
     pub(crate) texts: Vec<String>,
-    /// The order of the rows: the index's, or that backwards. Where there may be nulls, they are last in the index.
+    /// The order of the rows: the index's, or that backwards. Of columns after the first one, nulls are last in the index.
     pub(crate) order: SortOptions,
 }
 
 impl Wanted {
+    /// All rows, in an order.
+    fn all(indexed: Indexed, order: SortOptions) -> Self {
+        Self { indexed, filters: [ColumnFilter::default()].into(), texts: Vec::new(), order }
+    }
+
     /// Whether all rows that are found have one value of the index's column `at`.
     fn is_constant(&self, at: usize) -> bool {
-        self.filters.get(at).is_some_and(|filter| filter.distinct().len() == 1)
+        self.filters.get(at).is_some_and(ColumnFilter::is_constant)
+    }
+
+    /// Whether rows may be found whose column `at` of the index is null.
+    fn may_have_null(&self, at: usize) -> bool {
+        let is_nullable = self.indexed.contents.schema.field(self.indexed.columns()[at]).is_nullable();
+        is_nullable && self.filters.get(at).is_none_or(ColumnFilter::nulls)
     }
 
     /// Whether the rows are in the wanted order of the index's column `at`, given equal values of those before it.
     fn has_order_of(&self, at: usize) -> bool {
-        let schema = &self.indexed.contents.schema;
-        // The index has no nulls of its first column, and none meets a condition.
-        let has_nulls = at > 0 && at >= self.filters.len() && schema.field(self.indexed.columns()[at]).is_nullable();
-        !has_nulls || self.order.nulls_first == self.order.descending
+        match at {
+            // Rows whose first column is null are put where they are wanted.
+            0 => true,
+            _ => !self.may_have_null(at) || self.order.nulls_first == self.order.descending,
+        }
+    }
+
+    /// Whether the order says nothing of columns after `at`: rows whose first column is null are in the table's order.
+    fn ends_order(&self, at: usize) -> bool {
+        at == 0 && self.may_have_null(0) && self.indexed.null_count() > 0
     }
 }
 
@@ -143,6 +161,9 @@ impl IndexedScanExec {
                     }
                     _ => break,
                 }
+                if wanted.ends_order(number) {
+                    break;
+                }
             }
             equivalences.add_ordering(ordering);
         }
@@ -177,22 +198,12 @@ impl IndexedScanExec {
         if self.is_limited {
             return Ok(None);
         }
-        let all = |indexed: Indexed| {
-            let has_all = indexed.len() == self.contents.rows() as u64;
-            has_all.then(|| Wanted {
-                indexed,
-                filters: [ColumnFilter::default()].into(),
-                texts: Vec::new(),
-                order: ASCENDING,
-            })
-        };
-        let candidates = match &self.rows {
-            Rows::Wanted(wanted) => vec![wanted.clone()],
-            Rows::All => self.contents.all().filter_map(all).collect(),
-        };
         let Some(options) = order.first().map(|first| first.options) else { return Ok(None) };
+        let candidates = match &self.rows {
+            Rows::Wanted(wanted) => vec![Wanted { order: options, ..wanted.clone() }],
+            Rows::All => self.contents.all().map(|indexed| Wanted::all(indexed, options)).collect(),
+        };
         for wanted in candidates {
-            let wanted = Wanted { order: options, ..wanted };
             let scan = Self::of_some(wanted, Some(&self.columns), None, self.count)?;
             if scan.properties.equivalence_properties().ordering_satisfy(order.iter().cloned())? {
                 return Ok(Some(scan));
@@ -207,7 +218,7 @@ impl IndexedScanExec {
         let known = match &self.rows {
             Rows::All => self.contents.all().map(|indexed| (indexed, &all)).collect(),
             Rows::Wanted(wanted) => match &wanted.filters[..] {
-                [filter] if filter.values.is_none() => vec![(wanted.indexed.clone(), filter)],
+                [filter] if filter.ranges().len() < 2 => vec![(wanted.indexed.clone(), filter)],
                 _ => Vec::new(),
             },
         };
@@ -215,11 +226,10 @@ impl IndexedScanExec {
             let column = indexed.columns()[0];
             let is_plain = !matches!(self.contents.schema.field(column).data_type(), DataType::Dictionary(..));
             let Some(at) = self.columns.iter().position(|own| *own == column).filter(|_| is_plain) else { continue };
-            let Some(ends) = filter::ends(&indexed, filter)? else { continue };
-            let values = &self.contents.take(&[column], &ends)?[0];
-            let nulls = if matches!(self.rows, Rows::All) { self.count - indexed.len() as usize } else { 0 };
             let of_column = &mut statistics.column_statistics[at];
-            of_column.null_count = Precision::Exact(nulls);
+            of_column.null_count = Precision::Exact(if filter.nulls() { indexed.null_count() } else { 0 });
+            let Some(ends) = select::ends(&indexed, filter)? else { continue };
+            let values = &self.contents.take(&[column], &ends)?[0];
             of_column.min_value = Precision::Exact(ScalarValue::try_from_array(values, 0)?);
             of_column.max_value = Precision::Exact(ScalarValue::try_from_array(values, 1)?);
         }
@@ -386,14 +396,17 @@ impl Reader {
                     let found = match &mut self.found {
                         Some(found) => found,
                         none => {
-                            let descending = wanted.order.descending;
-                            let found = filter::rows(&wanted.indexed, &wanted.filters, *count, descending)?;
+                            let found = select::rows(&wanted.indexed, &wanted.filters, *count, wanted.order)?;
                             self.rows_found.add(found.len());
                             none.insert(found)
                         }
                     };
                     // (They were counted when the plan was made, and do not change.)
                     let own = found.slice(self.next, rows);
+                    rows = own.len();
+                    if rows == 0 {
+                        return internal_err!("an index has fewer rows than it counted: {} of {}", self.next, self.end);
+                    }
                     batch_of(&self.schema, contents.take(columns, &own)?, rows)?
                 }
             };
