@@ -181,7 +181,8 @@ fn scan_message(parts: &ScanParts) -> Result<Scan> {
         let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
         let (index, texts) = (wide(&filter.index), filter.texts.clone());
         let SortOptions { descending, nulls_first } = filter.order;
-        Ok::<_, DataFusionError>(Filter { index, columns, texts, descending, nulls_first })
+        let is_distinct = filter.is_distinct;
+        Ok::<_, DataFusionError>(Filter { index, columns, texts, descending, nulls_first, is_distinct })
     });
     Ok(Scan {
         columns: wide(&parts.columns),
@@ -201,7 +202,8 @@ fn scan(table: &IndexedTable, message: &Scan) -> Result<IndexedScanExec> {
         let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
         let (index, texts) = (all_narrow(&filter.index), filter.texts.clone());
         let order = SortOptions { descending: filter.descending, nulls_first: filter.nulls_first };
-        Ok::<_, DataFusionError>(ScanFilter { index, columns, texts, order })
+        let is_distinct = filter.is_distinct;
+        Ok::<_, DataFusionError>(ScanFilter { index, columns, texts, is_distinct, order })
     });
     let parts = ScanParts {
         columns: all_narrow(&message.columns),

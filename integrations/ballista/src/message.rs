@@ -70,6 +70,8 @@ pub(crate) struct Filter {
     pub(crate) descending: bool,
     #[prost(bool, tag = "5")]
     pub(crate) nulls_first: bool,
+    #[prost(bool, tag = "6")]
+    pub(crate) is_distinct: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

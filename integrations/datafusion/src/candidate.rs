@@ -278,7 +278,7 @@ impl<'a> Candidate<'a> {
 }
 
 /// The scan of a table that is a side of a join, and the numbers of the columns of that side; some may have been moved or left out.
-fn scan_of(side: &Arc<dyn ExecutionPlan>) -> Option<(&IndexedScanExec, Vec<usize>)> {
+pub(crate) fn scan_of(side: &Arc<dyn ExecutionPlan>) -> Option<(&IndexedScanExec, Vec<usize>)> {
     if let Some(scan) = side.downcast_ref::<IndexedScanExec>() {
         return Some((scan, scan.columns().to_vec()));
     }

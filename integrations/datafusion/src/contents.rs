@@ -13,7 +13,7 @@ use datafusion::arrow::array::{
     make_comparator, new_null_array,
 };
 use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::compute::{SortOptions, concat_batches, filter_record_batch, interleave, max, take};
+use datafusion::arrow::compute::{SortOptions, concat_batches, filter_record_batch, interleave, max, sum, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::Result;
 use lanetree::Device;
@@ -353,7 +353,28 @@ impl Indexed {
 
     /// The rows of disjoint, ascending ranges of keys, in the order of the keys or in the reverse one; at most so many.
     pub(crate) fn ordered(&self, lists: &[RunLists], most: usize, descending: bool) -> Result<Vec<u64>> {
-        let mut ordered: Vec<Vec<u64>> = lists.iter().map(|of_run| of_run.ordered(most, descending)).collect();
+        self.merged(lists.iter().map(|of_run| of_run.ordered(most, descending)).collect(), most, descending)
+    }
+
+    /// A row of each key of disjoint, ascending ranges, in the order of the keys.
+    pub(crate) fn distinct(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<Vec<u64>> {
+        let of_runs = self.runs().map(|(part, run)| run.distinct(starts, ends, part.first as u64));
+        let mut merged = self.merged(of_runs.collect::<Result<_>>()?, usize::MAX, false)?;
+        if self.own().runs.len() > 1 {
+            let compare = self.comparator()?;
+            merged.dedup_by(|row, before| compare(*row, *before).is_eq());
+        }
+        Ok(merged)
+    }
+
+    /// How many keys disjoint ranges have, or more: one is counted for each part in which it has a row, removed or not.
+    pub(crate) fn most_distinct(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<usize> {
+        let of_run = |(_, run): (_, &Run)| run.index.count_keys(starts, ends).map_err(external);
+        self.runs().map(|run| Ok(sum(&of_run(run)?).unwrap_or(0) as usize)).sum()
+    }
+
+    /// Rows that are in order in each part, in the order of all.
+    fn merged(&self, mut ordered: Vec<Vec<u64>>, most: usize, descending: bool) -> Result<Vec<u64>> {
         ordered.retain(|rows| !rows.is_empty());
         if ordered.len() < 2 {
             return Ok(ordered.pop().unwrap_or_default());

@@ -110,6 +110,7 @@ mod contents;
 mod costs;
 mod ddl;
 mod declared;
+mod distinct;
 mod dml;
 mod file_url;
 mod filter;

@@ -1,6 +1,7 @@
 use crate::candidate::Candidate;
 use crate::costs::Costs;
 use crate::ddl::Planner;
+use crate::distinct::IndexDistinct;
 use crate::functions::{AsOf, Ranges};
 use crate::replaced::CurrentTables;
 use crate::scan::IndexedScanExec;
@@ -51,6 +52,8 @@ pub fn with_index_lookups_on(mut builder: SessionStateBuilder, device: &Device, 
     let mut rules = builder.physical_optimizers().take().unwrap_or_default().rules;
     let at = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
     rules.insert(at, Arc::new(IndexLookups { costs }));
+    let at = rules.iter().position(|rule| rule.name() == "aggregate_statistics").unwrap_or(0);
+    rules.insert(at, Arc::new(IndexDistinct { costs }));
     let planner = Planner::new(device, builder.query_planner().take());
     let functions: [(&str, Arc<dyn TableFunctionImpl>); 3] = [
         ("as_of", Arc::new(AsOf {})),
@@ -90,7 +93,11 @@ impl IndexLookups {
     /// of which only the first rows are, stays.
     fn scans(&self, node: Arc<dyn ExecutionPlan>, in_order: bool) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(scan) = node.downcast_ref::<IndexedScanExec>() {
-            return Ok(scan.full(&self.costs).filter(|_| !in_order).cloned().unwrap_or(node));
+            return match scan.full(&self.costs).filter(|_| !in_order) {
+                // Its own scans may be by an index, too.
+                Some(full) => self.scans(full.clone(), false),
+                None => Ok(node),
+            };
         }
         let takes_first = node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() || is_needless(&node)?;
         let keeps_order = node.is::<ProjectionExec>() || node.is::<FilterExec>();

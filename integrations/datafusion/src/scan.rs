@@ -1,4 +1,4 @@
-use crate::contents::{Contents, Indexed, batch_of};
+use crate::contents::{ASCENDING, Contents, Indexed, batch_of};
 use crate::costs::{Comparison, Costs};
 use crate::ranges::ColumnFilter;
 use crate::select::{self, OrderedRows};
@@ -56,14 +56,34 @@ pub(crate) struct Wanted {
     pub(crate) filters: Arc<[ColumnFilter]>,
     /// The filters as the plan shows them.
     pub(crate) texts: Vec<String>,
+    /// Whether one row of each distinct key is wanted, and all nulls are one key.
+    pub(crate) is_distinct: bool,
     /// The order of the rows: the index's, or that backwards. Of columns after the first one, nulls are last in the index.
     pub(crate) order: SortOptions,
 }
 
 impl Wanted {
     /// All rows, in an order.
-    fn all(indexed: Indexed, order: SortOptions) -> Self {
-        Self { indexed, filters: [ColumnFilter::default()].into(), texts: Vec::new(), order }
+    pub(crate) fn all(indexed: Indexed, order: SortOptions) -> Self {
+        Self { indexed, filters: [ColumnFilter::default()].into(), texts: Vec::new(), is_distinct: false, order }
+    }
+
+    fn rows(&self, most: usize) -> Result<OrderedRows> {
+        match self.is_distinct {
+            true => select::distinct(&self.indexed, &self.filters, self.order),
+            false => select::rows(&self.indexed, &self.filters, most, self.order),
+        }
+    }
+
+    /// How many rows they are.
+    pub(crate) fn count(&self) -> Result<usize> {
+        match self.is_distinct {
+            true => match select::count_distinct(&self.indexed, &self.filters)? {
+                Some(count) => Ok(count),
+                None => Ok(self.rows(usize::MAX)?.len()),
+            },
+            false => select::count(&self.indexed, &self.filters),
+        }
     }
 
     /// Whether all rows that are found have one value of the index's column `at`.
@@ -212,22 +232,28 @@ impl IndexedScanExec {
         Ok(None)
     }
 
-    /// Adds what indexes know of their first columns: the smallest and the largest value, and how many nulls there are.
+    /// Adds what indexes know of their first columns: the smallest and the largest value, and how many distinct values and nulls there are.
     fn add_ends(&self, statistics: &mut Statistics) -> Result<()> {
-        let all = ColumnFilter::default();
         let known = match &self.rows {
-            Rows::All => self.contents.all().map(|indexed| (indexed, &all)).collect(),
-            Rows::Wanted(wanted) => match &wanted.filters[..] {
-                [filter] if filter.ranges().len() < 2 => vec![(wanted.indexed.clone(), filter)],
-                _ => Vec::new(),
-            },
+            Rows::All => self.contents.all().map(|indexed| Wanted::all(indexed, ASCENDING)).collect(),
+            Rows::Wanted(wanted) => vec![wanted.clone()],
         };
-        for (indexed, filter) in known {
+        for Wanted { indexed, filters, is_distinct, .. } in known {
+            let [filter] = &filters[..] else { continue };
             let column = indexed.columns()[0];
             let is_plain = !matches!(self.contents.schema.field(column).data_type(), DataType::Dictionary(..));
             let Some(at) = self.columns.iter().position(|own| *own == column).filter(|_| is_plain) else { continue };
             let of_column = &mut statistics.column_statistics[at];
-            of_column.null_count = Precision::Exact(if filter.nulls() { indexed.null_count() } else { 0 });
+            let nulls = if filter.nulls() { indexed.null_count() } else { 0 };
+            of_column.null_count = Precision::Exact(if is_distinct { nulls.min(1) } else { nulls });
+            if indexed.packing().is_none()
+                && let Some(distinct) = select::count_distinct(&indexed, &filters)?
+            {
+                of_column.distinct_count = Precision::Exact(distinct - nulls.min(1));
+            }
+            if filter.ranges().len() > 1 {
+                continue;
+            }
             let Some(ends) = select::ends(&indexed, filter)? else { continue };
             let values = &self.contents.take(&[column], &ends)?[0];
             of_column.min_value = Precision::Exact(ScalarValue::try_from_array(values, 0)?);
@@ -257,11 +283,12 @@ impl DisplayAs for IndexedScanExec {
             Rows::All => {
                 write!(f, "IndexedScanExec: indexes=[{}], rows={}", self.contents.indexed_columns(), self.count)?
             }
-            Rows::Wanted(Wanted { indexed, texts, order, .. }) => {
+            Rows::Wanted(Wanted { indexed, texts, order, is_distinct, .. }) => {
                 let (column, device) = (indexed.column_names(), indexed.device());
                 let name = indexed.shown_name();
                 let order = if order.descending { ", descending" } else { "" };
-                write!(f, "IndexedScanExec: index={column}{name}{order}, rows={}", self.count)?;
+                let distinct = if *is_distinct { ", distinct" } else { "" };
+                write!(f, "IndexedScanExec: index={column}{name}{order}{distinct}, rows={}", self.count)?;
                 write!(f, ", filters=[{}], device={device}", texts.join(", "))?
             }
         }
@@ -396,7 +423,7 @@ impl Reader {
                     let found = match &mut self.found {
                         Some(found) => found,
                         none => {
-                            let found = select::rows(&wanted.indexed, &wanted.filters, *count, wanted.order)?;
+                            let found = wanted.rows(*count)?;
                             self.rows_found.add(found.len());
                             none.insert(found)
                         }

@@ -75,6 +75,33 @@ pub(crate) fn count(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<usize
     Ok(count)
 }
 
+/// How many distinct keys filters on an index's first columns leave, all nulls of one column as one; `None` if it is not known without
+/// a look at each key.
+pub(crate) fn count_distinct(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<Option<usize>> {
+    let known = indexed.sole().map(|_| most_distinct(indexed, filters));
+    known.transpose()
+}
+
+/// The same, or more.
+pub(crate) fn most_distinct(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<usize> {
+    let mut count = usize::from(wants_nulls(filters) && indexed.null_count() > 0);
+    for (starts, ends) in bounds(indexed, filters)? {
+        count += indexed.most_distinct(given(&starts), given(&ends))?;
+    }
+    Ok(count)
+}
+
+/// A row of each distinct key that filters on an index's first columns leave, in the order of the keys or in the reverse one.
+pub(crate) fn distinct(indexed: &Indexed, filters: &[ColumnFilter], order: SortOptions) -> Result<OrderedRows> {
+    let mut values = Vec::new();
+    for (starts, ends) in bounds(indexed, filters)? {
+        values.extend(indexed.distinct(given(&starts), given(&ends))?);
+    }
+    let nulls = if wants_nulls(filters) { indexed.null_rows(1) } else { Vec::new() };
+    let SortOptions { descending, nulls_first } = order;
+    Ok(OrderedRows { values: values.into(), is_backwards: descending, nulls: nulls.into(), nulls_first })
+}
+
 /// Rows in the order of their values.
 pub(crate) struct OrderedRows {
     values: UInt64Array,

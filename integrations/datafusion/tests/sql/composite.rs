@@ -354,7 +354,8 @@ async fn plans_of_several_columns_are_made_again_of_their_parts() {
         assert_eq!(text(again).await, text(plan).await, "{sql}");
     }
     other.drop_index("a_b").unwrap();
-    let filter = Some(ScanFilter { index: vec![3, 1], columns: vec![], texts: vec![], order: Default::default() });
+    let (texts, order) = (vec![], Default::default());
+    let filter = Some(ScanFilter { index: vec![3, 1], columns: vec![], texts, is_distinct: false, order });
     let parts = ScanParts { columns: vec![0], filter, limit: None, partitions: 1 };
     let error = IndexedScanExec::of_parts(&other, parts).unwrap_err().to_string();
     assert!(error.contains("the table has no index on column 3 and 1"), "{error}");

@@ -3,10 +3,12 @@
 mod changes;
 mod choice;
 mod composite;
+mod distinct;
 mod dml;
 mod functions;
 mod order;
 mod parts;
+mod random;
 mod slt;
 mod small_changes;
 mod statements;
