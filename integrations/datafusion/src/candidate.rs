@@ -92,7 +92,7 @@ impl<'a> Candidate<'a> {
     pub(crate) fn lookup(&self, probe_side: JoinSide, costs: &Costs) -> Result<Option<Found>> {
         let [left, right] = self.sides;
         let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
-        let Some((scan, columns)) = scan_of(table).filter(|(scan, _)| scan.is_bare()) else { return Ok(None) };
+        let Some((scan, columns)) = scan_of(table, false).filter(|(scan, _)| scan.is_bare()) else { return Ok(None) };
         // Probes wait until there are many, which may be never.
         if probes.boundedness().is_unbounded() {
             return Ok(None);
@@ -277,15 +277,16 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The scan of a table that is a side of a join, and the numbers of the columns of that side; some may have been moved or left out.
-pub(crate) fn scan_of(side: &Arc<dyn ExecutionPlan>) -> Option<(&IndexedScanExec, Vec<usize>)> {
-    if let Some(scan) = side.downcast_ref::<IndexedScanExec>() {
+/// The scan of a table under a node, and the numbers of the columns of that node; some may have been moved or left out, and have other
+/// names if those do not matter.
+pub(crate) fn scan_of(node: &Arc<dyn ExecutionPlan>, any_names: bool) -> Option<(&IndexedScanExec, Vec<usize>)> {
+    if let Some(scan) = node.downcast_ref::<IndexedScanExec>() {
         return Some((scan, scan.columns().to_vec()));
     }
-    let projection = side.downcast_ref::<ProjectionExec>()?;
+    let projection = node.downcast_ref::<ProjectionExec>()?;
     let scan = projection.input().downcast_ref::<IndexedScanExec>()?;
     let column = |expr: &ProjectionExpr| {
-        let column = expr.expr.downcast_ref::<Column>().filter(|column| column.name() == expr.alias)?;
+        let column = expr.expr.downcast_ref::<Column>().filter(|column| any_names || column.name() == expr.alias)?;
         scan.columns().get(column.index()).copied()
     };
     Some((scan, projection.expr().iter().map(column).collect::<Option<_>>()?))

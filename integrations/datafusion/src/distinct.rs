@@ -46,7 +46,7 @@ impl PhysicalOptimizerRule for IndexDistinct {
 impl IndexDistinct {
     fn distinct(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some((groups, input)) = groups(node) else { return Ok(None) };
-        let Some((scan, numbers)) = scan_of(input).filter(|(scan, _)| !scan.is_limited) else { return Ok(None) };
+        let Some((scan, numbers)) = scan_of(input, true).filter(|(scan, _)| !scan.is_limited) else { return Ok(None) };
         // The numbers of the columns in the table, in the order of the groups.
         let number =
             |(expr, _): &(PhysicalExprRef, String)| numbers.get(expr.downcast_ref::<Column>()?.index()).copied();

@@ -246,13 +246,14 @@ impl IndexedScanExec {
             let of_column = &mut statistics.column_statistics[at];
             let nulls = if filter.nulls() { indexed.null_count() } else { 0 };
             of_column.null_count = Precision::Exact(if is_distinct { nulls.min(1) } else { nulls });
+            // (More ranges are asked for once, and not each time that something is estimated.)
+            if filter.ranges().len() > 1 {
+                continue;
+            }
             if indexed.packing().is_none()
                 && let Some(distinct) = select::count_distinct(&indexed, &filters)?
             {
                 of_column.distinct_count = Precision::Exact(distinct - nulls.min(1));
-            }
-            if filter.ranges().len() > 1 {
-                continue;
             }
             let Some(ends) = select::ends(&indexed, filter)? else { continue };
             let values = &self.contents.take(&[column], &ends)?[0];

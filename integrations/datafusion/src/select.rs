@@ -150,7 +150,7 @@ pub(crate) fn ends(indexed: &Indexed, filter: &ColumnFilter) -> Result<Option<UI
     Ok(end(false)?.zip(end(true)?).map(|(first, last)| UInt64Array::from(vec![first, last])))
 }
 
-/// The rows that filters on an index's first columns leave, in the order of their values or in the reverse one; the first `most` at least.
+/// The rows that filters on an index's first columns leave, in the order of their values or in the reverse one: the first `most`.
 pub(crate) fn rows(
     indexed: &Indexed,
     filters: &[ColumnFilter],
@@ -163,32 +163,39 @@ pub(crate) fn rows(
     let first_nulls = nulls_first.then(|| nulls(most));
     let left = most - first_nulls.as_ref().map_or(0, UInt64Array::len);
     let mut groups = bounds(indexed, filters)?;
-    let (values, is_backwards) = if let Some(index) = indexed.sole() {
-        let mut values: Vec<UInt64Array> = Vec::with_capacity(groups.len());
-        for (starts, ends) in &groups {
+    if descending {
+        groups.reverse();
+    }
+    let (mut values, mut left): (Vec<UInt64Array>, usize) = (Vec::with_capacity(groups.len()), left);
+    for (starts, ends) in &groups {
+        let of_group: UInt64Array = if let Some(index) = indexed.sole() {
             let rows = index.range(given(starts), given(ends)).map_err(external)?;
             // Lists of neighbours: together they are a part of their values.
             let (first, last) = (rows.offsets()[0] as usize, rows.offsets()[rows.len()] as usize);
-            values.push(rows.values().as_primitive::<UInt64Type>().slice(first, last - first));
+            let rows = rows.values().as_primitive::<UInt64Type>().slice(first, last - first);
+            let count = rows.len().min(left);
+            rows.slice(if descending { rows.len() - count } else { 0 }, count)
+        } else {
+            indexed.ordered(&indexed.lists(given(starts), given(ends))?, left, descending)?.into()
+        };
+        left -= of_group.len();
+        values.push(of_group);
+        if left == 0 {
+            break;
         }
-        match &values[..] {
-            [values] => (values.clone(), descending),
-            [] => (UInt64Array::from(Vec::<u64>::new()), descending),
-            many => {
-                let all = concat(&many.iter().map(|rows| rows as &dyn Array).collect::<Vec<_>>())?;
-                (all.as_primitive::<UInt64Type>().clone(), descending)
-            }
+    }
+    // One index has its rows in ascending order, and several make the wanted one.
+    let is_backwards = descending && indexed.sole().is_some();
+    if is_backwards {
+        values.reverse();
+    }
+    let values = match &values[..] {
+        [values] => values.clone(),
+        [] => UInt64Array::from(Vec::<u64>::new()),
+        many => {
+            let all = concat(&many.iter().map(|rows| rows as &dyn Array).collect::<Vec<_>>())?;
+            all.as_primitive::<UInt64Type>().clone()
         }
-    } else {
-        if descending {
-            groups.reverse();
-        }
-        let mut values = Vec::new();
-        for (starts, ends) in &groups {
-            let lists = indexed.lists(given(starts), given(ends))?;
-            values.extend(indexed.ordered(&lists, left - values.len().min(left), descending)?);
-        }
-        (values.into(), false)
     };
     let nulls = first_nulls.unwrap_or_else(|| nulls(most.saturating_sub(values.len())));
     Ok(OrderedRows { values, is_backwards, nulls, nulls_first })

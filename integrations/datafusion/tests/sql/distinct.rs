@@ -10,23 +10,23 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 /// Queries that read a row of each distinct value, or fewer.
-const DISTINCT: [&str; 7] = [
+const DISTINCT: [&str; 6] = [
     "SELECT DISTINCT k FROM j",
     "SELECT DISTINCT k FROM j WHERE k > v(9)",
     "SELECT k FROM j WHERE k < v(9) OR k IS NULL OR k BETWEEN v(20) AND v(25) GROUP BY k",
     "SELECT DISTINCT k FROM j ORDER BY k DESC LIMIT 7",
     "SELECT DISTINCT k AS other FROM j ORDER BY other NULLS FIRST LIMIT 7",
-    "SELECT count(*), max(k) FROM (SELECT DISTINCT k FROM j WHERE k <= v(30))",
     "SELECT x.k, y.a FROM (SELECT DISTINCT k FROM j) AS x JOIN j AS y ON x.k = y.k",
 ];
 
 /// Counts that read no row of a table in one part.
-const COUNTS: [&str; 5] = [
+const COUNTS: [&str; 6] = [
     "SELECT count(DISTINCT k) FROM j",
     "SELECT count(DISTINCT k) FROM j WHERE k > v(9)",
     "SELECT count(DISTINCT k) FROM j WHERE k < v(9) OR k IS NULL OR k > v(31)",
     "SELECT count(DISTINCT k), count(k) FROM j",
     "SELECT count(*) FROM (SELECT DISTINCT k FROM j)",
+    "SELECT count(*), max(k) FROM (SELECT DISTINCT k FROM j WHERE k <= v(30))",
 ];
 
 /// Queries that an index on `k` does not answer.
@@ -104,6 +104,16 @@ async fn many_distinct_values_are_read_from_the_whole_table() {
     let careful = with_index_lookups_on(state, &Device::best(), Costs::default()).build();
     let careful = SessionContext::new_with_state(careful);
     careful.register_table("j", sessions.lookups.table_provider("j").await.unwrap()).unwrap();
+    // Without other partitions.
+    let state = SessionStateBuilder::new().with_config(crate::config().with_target_partitions(1));
+    let one = with_index_lookups_on(state.with_default_features(), &Device::best(), Costs::ALWAYS).build();
+    let one = SessionContext::new_with_state(one);
+    one.register_table("j", sessions.lookups.table_provider("j").await.unwrap()).unwrap();
+    rows(&one, "CREATE TABLE t AS SELECT a AS k FROM j WHERE a < 50").await.unwrap();
+    let sql = "SELECT count(*), count(DISTINCT k) FROM j WHERE k IN (SELECT k FROM t)";
+    assert!(plan(&one, sql).await.contains("IndexLookupExec"));
+    let as_range = "SELECT count(*), count(DISTINCT k) FROM j WHERE k BETWEEN 0 AND 49";
+    assert_eq!(rows(&one, sql).await.unwrap(), rows(&sessions.plain, as_range).await.unwrap());
     let of_all = plan(&careful, "SELECT DISTINCT k FROM j").await;
     assert!(of_all.contains("AggregateExec") && !of_all.contains("distinct, rows="), "{of_all}");
     // A count needs none of them, and a few of the first ones are in the index's order.

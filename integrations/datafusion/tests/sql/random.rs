@@ -133,14 +133,14 @@ async fn random_queries_have_the_results_of_tables_without_indexes() {
             careful.register_table(name, sessions.lookups.table_provider(name).await.unwrap()).unwrap();
         }
         let has_numbers = matches!(data_type, DataType::Int64 | DataType::Int32);
-        for number in 0..36 {
-            if number % 9 == 8 {
+        for number in 0..48 {
+            if number % 12 == 11 {
                 let changes = [
                     format!("INSERT INTO j SELECT a + {number}000, k, s FROM j WHERE a % 41 = {}", number % 5),
                     format!("DELETE FROM j WHERE k = v({number}) OR a % 67 = {}", number % 7),
                     format!("UPDATE j SET k = NULL, s = 'row 13' WHERE a % 53 = {}", number % 3),
                 ];
-                let change = constants(&changes[number / 9 % 3], data_type);
+                let change = constants(&changes[number / 12 % 3], data_type);
                 for session in [&sessions.lookups, &sessions.plain] {
                     rows(session, &change).await.unwrap_or_else(|error| panic!("{change}: {error}"));
                 }
@@ -162,5 +162,5 @@ async fn random_queries_have_the_results_of_tables_without_indexes() {
         }
     }
     // Most of them are about indexes.
-    assert!(counts[0] > 120 && counts[1..].iter().all(|count| *count > 5), "{counts:?}");
+    assert!(counts[0] > 200 && counts[1] > 30 && counts[2] > 30 && counts[3] > 0, "{counts:?}");
 }
