@@ -7,7 +7,7 @@ use crate::packing::value_type;
 use crate::scan::IndexedScanExec;
 use crate::shape::{Kind, On, Shape};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
@@ -15,7 +15,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExprRef, conjunction, split_conjunction};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
-use datafusion::physical_plan::filter::FilterExecBuilder;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -39,6 +39,8 @@ pub(crate) struct Found {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     pub(crate) comparison: Comparison,
     pub(crate) table_rows: usize,
+    /// How many rows a value of the index has, on the average.
+    copies: f64,
 }
 
 /// What a join asks of an index.
@@ -91,13 +93,69 @@ impl<'a> Candidate<'a> {
     /// The join as look-ups of one side in the other, and what it costs.
     pub(crate) fn lookup(&self, probe_side: JoinSide, costs: &Costs) -> Result<Option<Found>> {
         let [left, right] = self.sides;
+        let is_left = probe_side == JoinSide::Left;
+        let (probes, table) = if is_left { (left, right) } else { (right, left) };
+        let Some(Restricted { scan, columns, conditions }) = restricted(table)? else { return Ok(None) };
+        if conditions.is_empty() {
+            return self.lookup_in_all(probe_side, costs, Vec::new());
+        }
+        // The filter is tried on pairs; of other joins, it says which rows have one.
+        if self.join_type != JoinType::Inner || self.equal.is_empty() {
+            return Ok(None);
+        }
+        // The same join with all rows of the table, and with the columns that the conditions are on as the last ones of its side.
+        let (given, mut wide) = (columns.len(), columns);
+        for column in conditions.iter().flat_map(collect_columns) {
+            if !wide.contains(&column.index()) {
+                wide.push(column.index());
+            }
+        }
+        let all: Arc<dyn ExecutionPlan> =
+            Arc::new(IndexedScanExec::of_all(scan.contents().clone(), Some(&wide), None, 1, 1)?);
+        let probe_columns = probes.schema().fields().len();
+        let (left_given, left_wide) = if is_left { (probe_columns, probe_columns) } else { (given, wide.len()) };
+        let place = |at: usize| if at < left_given { at } else { at - left_given + left_wide };
+        let count = probe_columns + given;
+        let output = self.projection.clone().unwrap_or_else(|| (0..count).collect()).into_iter().map(place).collect();
+        let from = if is_left { probe_columns } else { 0 };
+        let of_pairs =
+            |condition| moved(condition, &|column| wide.iter().position(|own| *own == column).map(|at| from + at));
+        let Some(of_pairs) = conditions.into_iter().map(of_pairs).collect::<Result<Option<Vec<_>>>>()? else {
+            return Ok(None);
+        };
+        let sides = if is_left { [probes, &all] } else { [&all, probes] };
+        let unrestricted = Candidate {
+            sides,
+            join_type: self.join_type,
+            equal: self.equal,
+            filter: self.filter,
+            projection: Some(output),
+        };
+        let Some(found) = unrestricted.lookup_in_all(probe_side, costs, of_pairs)? else { return Ok(None) };
+        let rows = |plan: &Arc<dyn ExecutionPlan>| -> Result<_> {
+            Ok(StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?.num_rows)
+        };
+        let kept = (rows(table)?, table.is::<IndexedScanExec>());
+        let comparison = costs.compare_restricted(rows(probes)?, found.table_rows, found.copies, kept);
+        Ok(Some(Found { comparison, ..found }))
+    }
+
+    /// The same if the table's side is all of its rows; pairs are to meet some conditions more.
+    fn lookup_in_all(
+        &self,
+        probe_side: JoinSide,
+        costs: &Costs,
+        conditions: Vec<PhysicalExprRef>,
+    ) -> Result<Option<Found>> {
+        let [left, right] = self.sides;
         let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
         let Some((scan, columns)) = scan_of(table, false).filter(|(scan, _)| scan.is_bare()) else { return Ok(None) };
         // Probes wait until there are many, which may be never.
         if probes.boundedness().is_unbounded() {
             return Ok(None);
         }
-        let Some(asked) = self.asked(probe_side, scan, &columns)? else { return Ok(None) };
+        let Some(mut asked) = self.asked(probe_side, scan, &columns)? else { return Ok(None) };
+        asked.rest.extend(conditions);
         // A pair that does not meet all conditions may be the only one of its row.
         if self.join_type != JoinType::Inner && !asked.rest.is_empty() {
             return Ok(None);
@@ -109,7 +167,7 @@ impl<'a> Candidate<'a> {
         if self.returns_table(probe_side) {
             let comparison = costs.compare_distinct(rows, table_rows, copies);
             let plan = self.distinct(asked, probe_side, columns, &output, comparison)?;
-            return Ok(plan.map(|plan| Found { plan, comparison, table_rows }));
+            return Ok(plan.map(|plan| Found { plan, comparison, table_rows, copies }));
         }
         let Asked { indexed, on, rest, are_all_joined } = asked;
         let shape = Shape { join_type: self.join_type, probe_side, schema, condition: on, columns };
@@ -131,13 +189,13 @@ impl<'a> Candidate<'a> {
         let (wide, narrow) = if rest.is_empty() { (output, None) } else { (wide, Some(output)) };
         let lookup: Arc<dyn ExecutionPlan> =
             Arc::new(IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), wide.clone(), Some(comparison))?);
-        let Some(output) = narrow else { return Ok(Some(Found { plan: lookup, comparison, table_rows })) };
+        let Some(output) = narrow else { return Ok(Some(Found { plan: lookup, comparison, table_rows, copies })) };
         let place = |column: usize| wide.partition_point(|own| *own < column);
         let rest = moved(conjunction(rest), &|column| Some(place(column)))?;
         let Some(rest) = rest else { return Ok(None) };
         let output = output.into_iter().map(place).collect();
         let plan = Arc::new(FilterExecBuilder::new(rest, lookup).apply_projection(Some(output))?.build()?);
-        Ok(Some(Found { plan, comparison, table_rows }))
+        Ok(Some(Found { plan, comparison, table_rows, copies }))
     }
 
     /// Whether the join returns rows of the table, each once.
@@ -292,6 +350,40 @@ pub(crate) fn scan_of(node: &Arc<dyn ExecutionPlan>, any_names: bool) -> Option<
     Some((scan, projection.expr().iter().map(column).collect::<Option<_>>()?))
 }
 
+/// A side of a join that is some rows of a table.
+struct Restricted<'a> {
+    scan: &'a IndexedScanExec,
+    /// The numbers of the side's columns.
+    columns: Vec<usize>,
+    /// Which rows, over columns by their numbers in the table.
+    conditions: Vec<PhysicalExprRef>,
+}
+
+/// The rows of a table that are a side of a join; `None` if conditions on rows do not say which.
+fn restricted(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Restricted<'_>>> {
+    if let Some(full) = node.downcast_ref::<IndexedScanExec>().and_then(IndexedScanExec::as_filter) {
+        return restricted(full);
+    }
+    let Some(filter) = node.downcast_ref::<FilterExec>().filter(|filter| filter.fetch().is_none()) else {
+        let all = scan_of(node, false).filter(|(scan, _)| scan.is_bare());
+        return Ok(all.map(|(scan, columns)| Restricted { scan, columns, conditions: Vec::new() }));
+    };
+    let Some(mut input) = restricted(filter.input())? else { return Ok(None) };
+    let condition = filter.predicate();
+    let over_table = moved(condition.clone(), &|column| input.columns.get(column).copied())?;
+    let Some(over_table) = over_table.filter(|condition| !is_volatile(condition)) else { return Ok(None) };
+    input.conditions.push(over_table);
+    if let Some(projection) = filter.projection().as_ref() {
+        input.columns = projection.iter().map(|column| input.columns[*column]).collect();
+    }
+    Ok(Some(input))
+}
+
+/// Whether an expression may have another value each time.
+fn is_volatile(expr: &PhysicalExprRef) -> bool {
+    expr.is_volatile_node() || expr.children().into_iter().any(is_volatile)
+}
+
 /// A condition by which a column of the table is not on one side of an expression over the probes.
 struct End {
     /// The number of the condition.
@@ -325,17 +417,11 @@ fn bounds(filter: &JoinFilter, probe_side: JoinSide) -> Result<Vec<End>> {
             Some(Operator::Lt) => (false, true),
             _ => continue,
         };
-        // It would have another value each time.
-        let mut is_volatile = false;
-        bound.apply(|node| {
-            is_volatile |= node.is_volatile_node();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
         let over_probes = moved(bound.clone(), &|column| {
             let place = filter.column_indices().get(column)?;
             (place.side == probe_side).then_some(place.index)
         })?;
-        if let (Some(bound), false) = (over_probes, is_volatile) {
+        if let Some(bound) = over_probes.filter(|bound| !is_volatile(bound)) {
             bounds.push(End { at, column, bound, is_low, is_strict });
         }
     }

@@ -74,10 +74,28 @@ impl Costs {
         Comparison { builds: true, ..comparison }
     }
 
-    /// The same if a filter is over the pairs that are looked up.
+    /// What joining so many probes with those rows of an indexed table takes that meet conditions: a hash join is of these, which are so many
+    /// and are read by an index or not.
+    pub(crate) fn compare_restricted(
+        &self,
+        probes: Precision<usize>,
+        table: usize,
+        copies: f64,
+        (kept, by_index): (Precision<usize>, bool),
+    ) -> Comparison {
+        let (Some(&count), Some(&kept)) = (probes.get_value(), kept.get_value()) else { return Comparison::default() };
+        let joined = copies * kept as f64 / table.max(1) as f64;
+        let (of_all, of_kept) = (self.compare(probes, table, copies, 1.0), self.compare(probes, kept, 1.0, joined));
+        let reading = if by_index { kept as f64 * self.read } else { table as f64 * self.scan };
+        let costs =
+            of_all.costs.zip(of_kept.costs).map(|((look_up, _), (_, hash_join))| (look_up, reading + hash_join));
+        self.and_filter(Comparison { costs, ..of_all }, Precision::Exact(count), copies)
+    }
+
+    /// A comparison if a filter is over the pairs that are looked up, which are made first.
     pub(crate) fn and_filter(&self, mut compared: Comparison, probes: Precision<usize>, copies: f64) -> Comparison {
         if let (Some((look_up, _)), Some(&probes)) = (&mut compared.costs, probes.get_value()) {
-            *look_up += probes as f64 * copies.max(1.0) * self.scan;
+            *look_up += probes as f64 * copies.max(1.0) * (self.read + self.scan);
         }
         compared
     }
@@ -199,6 +217,10 @@ mod tests {
         assert!(!costs.compare_distinct(Precision::Absent, 1000, 3.0).prefers_look_up());
         let joined = costs.compare(probes, 1000, 3.0, 1.0);
         assert_eq!(costs.and_filter(joined, probes, 3.0).costs, Some((1200.0 + 1200.0, 5000.0)));
+        // A hash join of fewer rows builds over those, once they are read.
+        let restricted = |by_index| costs.compare_restricted(probes, 1000, 3.0, (Precision::Exact(10), by_index)).costs;
+        assert_eq!(restricted(true), Some((2400.0, 300.0 + 200.0)));
+        assert_eq!(restricted(false), Some((2400.0, 300.0 + 200.0 + 4000.0)));
     }
 
     #[test]

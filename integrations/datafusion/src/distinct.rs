@@ -45,8 +45,11 @@ impl PhysicalOptimizerRule for IndexDistinct {
 
 impl IndexDistinct {
     fn distinct(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some((groups, input)) = groups(node) else { return Ok(None) };
-        let Some((scan, numbers)) = scan_of(input, true).filter(|(scan, _)| !scan.is_limited) else { return Ok(None) };
+        let Some(aggregate) = of_rows(node) else { return Ok(None) };
+        let groups = aggregate.group_expr().expr();
+        let Some((scan, numbers)) = scan_of(aggregate.input(), true).filter(|(scan, _)| !scan.is_limited) else {
+            return Ok(None);
+        };
         // The numbers of the columns in the table, in the order of the groups.
         let number =
             |(expr, _): &(PhysicalExprRef, String)| numbers.get(expr.downcast_ref::<Column>()?.index()).copied();
@@ -78,26 +81,19 @@ impl IndexDistinct {
     }
 }
 
-/// The groups of a node that returns each group once and nothing else, and the input that they are over.
-fn groups(node: &Arc<dyn ExecutionPlan>) -> Option<(&[(PhysicalExprRef, String)], &Arc<dyn ExecutionPlan>)> {
-    let bare = |node: &'_ Arc<dyn ExecutionPlan>| {
-        let node = node.downcast_ref::<AggregateExec>()?;
-        let is_bare = node.aggr_expr().is_empty() && node.limit_options().is_none();
-        (is_bare && node.group_expr().is_single() && !node.group_expr().is_empty()).then_some(())
+/// The aggregate over all rows, if a node returns each group once and nothing else.
+fn of_rows(node: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
+    let is_bare = |node: &&AggregateExec| {
+        let groups = node.group_expr();
+        node.aggr_expr().is_empty() && node.limit_options().is_none() && groups.is_single() && !groups.is_empty()
     };
-    bare(node)?;
-    let last = node.downcast_ref::<AggregateExec>()?;
-    if last.mode().output_mode() != AggregateOutputMode::Final {
-        return None;
-    }
+    let last = node.downcast_ref::<AggregateExec>().filter(is_bare)?;
     let first = match last.mode().input_mode() {
         AggregateInputMode::Raw => last,
-        AggregateInputMode::Partial => {
-            bare(last.input())?;
-            last.input().downcast_ref::<AggregateExec>()?
-        }
+        AggregateInputMode::Partial => last.input().downcast_ref::<AggregateExec>().filter(is_bare)?,
     };
-    (first.mode().input_mode() == AggregateInputMode::Raw).then(|| (first.group_expr().expr(), first.input()))
+    let is_whole = last.mode().output_mode() == AggregateOutputMode::Final;
+    (is_whole && first.mode().input_mode() == AggregateInputMode::Raw).then_some(first)
 }
 
 /// A plan with other names of its columns.

@@ -120,7 +120,9 @@ impl IndexLookups {
         let (mut lookups, mut is_compared) = (Vec::new(), false);
         for (table, probe_side) in [(1, JoinSide::Left), (0, JoinSide::Right)] {
             match join.lookup(probe_side, &self.costs)? {
-                Some(found) if found.comparison.prefers_look_up() => lookups.push(found),
+                Some(found) if found.comparison.prefers_look_up() => {
+                    lookups.extend((found.plan.schema() == node.schema()).then_some(found));
+                }
                 Some(found) => {
                     if let Some(scan) = sides[table].downcast_ref::<IndexedScanExec>() {
                         sides[table] = Arc::new(scan.not_looked_up(found.comparison));

@@ -263,6 +263,12 @@ impl IndexedScanExec {
         Ok(())
     }
 
+    /// A plan that reads the whole table and filters it, if the scan stands for one.
+    pub(crate) fn as_filter(&self) -> Option<&Arc<dyn ExecutionPlan>> {
+        let is_filter = matches!(&self.rows, Rows::Wanted(wanted) if !wanted.is_distinct);
+        self.full.as_ref().filter(|_| is_filter && !self.is_limited)
+    }
+
     pub(crate) fn contents(&self) -> &Arc<Contents> {
         &self.contents
     }
