@@ -344,10 +344,15 @@ pub(crate) fn scan_of(node: &Arc<dyn ExecutionPlan>, any_names: bool) -> Option<
     let projection = node.downcast_ref::<ProjectionExec>()?;
     let scan = projection.input().downcast_ref::<IndexedScanExec>()?;
     let column = |expr: &ProjectionExpr| {
-        let column = expr.expr.downcast_ref::<Column>().filter(|column| any_names || column.name() == expr.alias)?;
-        scan.columns().get(column.index()).copied()
+        let column = if any_names { expr.expr.downcast_ref::<Column>()?.index() } else { same_column(expr)? };
+        scan.columns().get(column).copied()
     };
     Some((scan, projection.expr().iter().map(column).collect::<Option<_>>()?))
+}
+
+/// The number of a column that a projection leaves as it is.
+fn same_column(expr: &ProjectionExpr) -> Option<usize> {
+    expr.expr.downcast_ref::<Column>().filter(|column| column.name() == expr.alias).map(Column::index)
 }
 
 /// A side of a join that is some rows of a table.
@@ -361,12 +366,20 @@ struct Restricted<'a> {
 
 /// The rows of a table that are a side of a join; `None` if conditions on rows do not say which.
 fn restricted(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Restricted<'_>>> {
-    if let Some(full) = node.downcast_ref::<IndexedScanExec>().and_then(IndexedScanExec::as_filter) {
-        return restricted(full);
+    if let Some(scan) = node.downcast_ref::<IndexedScanExec>() {
+        let all = || Restricted { scan, columns: scan.columns().to_vec(), conditions: Vec::new() };
+        return scan.as_filter().map_or_else(|| Ok(scan.is_bare().then(all)), restricted);
+    }
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        let Some(mut input) = restricted(projection.input())? else { return Ok(None) };
+        let columns = projection.expr().iter().map(|expr| input.columns.get(same_column(expr)?).copied());
+        return Ok(columns.collect::<Option<_>>().map(|columns| {
+            input.columns = columns;
+            input
+        }));
     }
     let Some(filter) = node.downcast_ref::<FilterExec>().filter(|filter| filter.fetch().is_none()) else {
-        let all = scan_of(node, false).filter(|(scan, _)| scan.is_bare());
-        return Ok(all.map(|(scan, columns)| Restricted { scan, columns, conditions: Vec::new() }));
+        return Ok(None);
     };
     let Some(mut input) = restricted(filter.input())? else { return Ok(None) };
     let condition = filter.predicate();

@@ -49,14 +49,14 @@
 //! `ORDER BY` of an index's columns, ascending or all descending, with or without `LIMIT`: of the rows that the index finds, or of all.
 //! Nulls of the first column may be first or last; those of the others are last in an ascending order.
 //!
-//! A join whose other side is any plan, if nothing else restricts the table, and [`Costs`] says that the look-ups are cheaper (`EXPLAIN`
-//! shows both costs):
+//! A join whose other side is any plan, if [`Costs`] says that the look-ups are cheaper (`EXPLAIN` shows both costs):
 //!
 //! | condition | joins |
 //! |---|---|
 //! | the column, or each column of an index on several, equals an expression over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side; semi that return rows of the table, as `indexed IN (SELECT …)`: the distinct keys are looked up |
 //! | the column is `BETWEEN` two expressions over the other side, or strictly between them | inner; with `BETWEEN` alone, left or right that keeps the rows of the *other* side |
-//! | one of these, and any other conditions | inner: a filter tries the others on the pairs that are found |
+//! | one of these, and any other conditions on both sides | inner: a filter tries the others on the pairs that are found |
+//! | equality, and conditions on the table alone | the same |
 //!
 //! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats can't be indexed:
 //! SQL and an index disagree about -0.0.

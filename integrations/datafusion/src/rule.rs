@@ -22,7 +22,7 @@ use datafusion::physical_plan::{
 use lanetree::Device;
 use std::sync::Arc;
 
-/// Puts an [`IndexLookupExec`] in place of a join that an index of an [`IndexedTable`](crate::IndexedTable) can answer, if it costs
+/// Puts an [`IndexLookupExec`](crate::IndexLookupExec) in place of a join that an index of an [`IndexedTable`](crate::IndexedTable) can answer, if it costs
 /// less: of a hash join or a sort-merge join, or of a nested-loop join whose condition is that an indexed column is between two values.
 /// Puts a scan of the whole table in place of one by an index that finds most of it. `EXPLAIN` shows both costs: at the look-up, or at the scan of a table that is not looked up in.
 ///
@@ -40,7 +40,7 @@ impl IndexLookups {
 }
 
 /// Adds to a session, with indexes on [`Device::best`] and the default [`Costs`]: the rule [`IndexLookups`], before DataFusion's
-/// own for joins; `CREATE INDEX`, and for plans that were made before it a rule by which they are over the table with the index;
+/// own for joins, and one that reads distinct values from an index; `CREATE INDEX`, and for plans that were made before it a rule by which they are over the table with the index;
 /// the table functions `as_of`, `range_join` and `band_join`. `DELETE` and `UPDATE` of tables in memory are refused if their conditions
 /// have subqueries.
 pub fn with_index_lookups(builder: SessionStateBuilder) -> SessionStateBuilder {

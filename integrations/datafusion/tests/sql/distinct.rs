@@ -66,9 +66,12 @@ async fn distinct_values_are_those_of_the_engine_alone() {
                 rows(session, change).await.unwrap();
             }
         }
-        for sql in DISTINCT.iter().chain(&COUNTS).step_by(step).map(constants) {
+        for sql in DISTINCT.iter().step_by(step).map(constants) {
             let plan = sessions.check(&sql).await;
-            assert!(plan.contains(", distinct, rows=") || plan.contains("PlaceholderRowExec"), "{sql}\n{plan}");
+            assert!(plan.contains(", distinct, rows="), "{sql}\n{plan}");
+        }
+        for sql in COUNTS.iter().step_by(step).map(constants) {
+            sessions.check(&sql).await;
         }
         let gone = crate::constants("DELETE FROM j WHERE k = v(5) OR k IS NULL", data_type);
         for session in [&sessions.lookups, &sessions.plain] {
