@@ -181,20 +181,23 @@ impl<'a> Candidate<'a> {
             _ => costs.compare(rows, table_rows, copies, if are_all_joined { copies } else { 1.0 }),
         };
         let comparison = if rest.is_empty() { comparison } else { costs.and_filter(comparison, rows, copies) };
-        // The columns that are returned or that conditions are on.
-        let mut wide = output.clone();
-        wide.extend(rest.iter().flat_map(collect_columns).map(|column| column.index()));
-        wide.sort_unstable();
-        wide.dedup();
-        let (wide, narrow) = if rest.is_empty() { (output, None) } else { (wide, Some(output)) };
-        let lookup: Arc<dyn ExecutionPlan> =
-            Arc::new(IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), wide.clone(), Some(comparison))?);
-        let Some(output) = narrow else { return Ok(Some(Found { plan: lookup, comparison, table_rows, copies })) };
-        let place = |column: usize| wide.partition_point(|own| *own < column);
-        let rest = moved(conjunction(rest), &|column| Some(place(column)))?;
-        let Some(rest) = rest else { return Ok(None) };
-        let output = output.into_iter().map(place).collect();
-        let plan = Arc::new(FilterExecBuilder::new(rest, lookup).apply_projection(Some(output))?.build()?);
+        // The columns that are returned, and then those that only conditions are on: what is above the filter counts its columns, and what is
+        // below it counts these, and the engine (55.2) takes the one for the other if it moves a projection.
+        let (returned, mut wide) = (output.len(), output);
+        for column in rest.iter().flat_map(collect_columns) {
+            if !wide.contains(&column.index()) {
+                wide.push(column.index());
+            }
+        }
+        let place = |column: usize| wide.iter().position(|own| *own == column);
+        let has_rest = !rest.is_empty();
+        let Some(rest) = moved(conjunction(rest), &place)? else { return Ok(None) };
+        let mut plan: Arc<dyn ExecutionPlan> =
+            Arc::new(IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), wide, Some(comparison))?);
+        if has_rest {
+            let filter = FilterExecBuilder::new(rest, plan).apply_projection(Some((0..returned).collect()))?;
+            plan = Arc::new(filter.build()?);
+        }
         Ok(Some(Found { plan, comparison, table_rows, copies }))
     }
 

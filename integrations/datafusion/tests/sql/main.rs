@@ -182,7 +182,7 @@ const LOOKUPS: [&str; 16] = [
 ];
 
 /// Joins that are look-ups and something else: a filter of their pairs, or a choice of distinct probes.
-const MORE_LOOKUPS: [&str; 10] = [
+const MORE_LOOKUPS: [&str; 12] = [
     "SELECT * FROM i WHERE EXISTS (SELECT 1 FROM t WHERE i.k = t.k)",
     "SELECT a, s FROM i WHERE k IN (SELECT k FROM t WHERE a > 20)",
     "SELECT s FROM i WHERE k IN (SELECT k + 1 FROM t)",
@@ -192,6 +192,8 @@ const MORE_LOOKUPS: [&str; 10] = [
     "SELECT * FROM t JOIN i ON t.k = i.k AND t.a < i.a",
     "SELECT i.s, t.a FROM i JOIN t ON t.k = i.k AND t.a + i.a > 50 AND t.s <> i.s",
     "SELECT count(*) FROM t JOIN i ON t.k = i.k AND t.s = i.s",
+    "SELECT t.a FROM t JOIN i ON t.k = i.k AND t.a < i.a",
+    "SELECT i.k, i.a FROM i JOIN t ON t.k = i.k AND t.a <= i.a AND i.s > t.s",
     "SELECT t.a FROM t JOIN i ON t.k = i.k WHERE t.a < i.a OR i.s IS NULL",
 ];
 

@@ -80,7 +80,8 @@ fn query(rng: &mut StdRng, has_numbers: bool) -> String {
             let (more, left) = (one_of(rng, &more), one_of(rng, &["t", "t", "i"]));
             let filter = if rng.random_bool(0.4) { format!("WHERE {}", condition(rng, "x.")) } else { String::new() };
             let filter = if rng.random_bool(0.1) { format!("WHERE {}", condition(rng, "y.")) } else { filter };
-            format!("SELECT x.a, x.k, y.a, y.s FROM {left} AS x {join} {indexed} AS y ON x.k = y.k{more} {filter}")
+            let columns = one_of(rng, &["x.a, x.k, y.a, y.s", "y.a, x.k", "x.a", "y.k, x.a", "y.s, x.s, y.k"]);
+            format!("SELECT {columns} FROM {left} AS x {join} {indexed} AS y ON x.k = y.k{more} {filter}")
         }
         10 => {
             let (not, more) = (one_of(rng, &["", "", "NOT "]), one_of(rng, &["", "", " AND x.a < y.a"]));
