@@ -71,7 +71,7 @@ impl Costs {
         if let (Some((look_up, _)), Some(&probes)) = (&mut comparison.costs, probes.get_value()) {
             *look_up += probes as f64 * self.build;
         }
-        Comparison { builds: true, ..comparison }
+        Comparison { needs_sizes: true, ..comparison }
     }
 
     /// What joining so many probes with those rows of an indexed table takes that meet conditions: a hash join is of these, which are so many
@@ -83,7 +83,9 @@ impl Costs {
         copies: f64,
         (kept, by_index): (Precision<usize>, bool),
     ) -> Comparison {
-        let (Some(&count), Some(&kept)) = (probes.get_value(), kept.get_value()) else { return Comparison::default() };
+        let (Some(&count), Some(&kept)) = (probes.get_value(), kept.get_value()) else {
+            return Comparison { needs_sizes: true, ..Comparison::default() };
+        };
         let joined = copies * kept as f64 / table.max(1) as f64;
         let (of_all, of_kept) = (self.compare(probes, table, copies, 1.0), self.compare(probes, kept, 1.0, joined));
         let reading = if by_index { kept as f64 * self.read } else { table as f64 * self.scan };
@@ -97,6 +99,7 @@ impl Costs {
         if let (Some((look_up, _)), Some(&probes)) = (&mut compared.costs, probes.get_value()) {
             *look_up += probes as f64 * copies.max(1.0) * (self.read + self.scan);
         }
+        compared.needs_sizes = true;
         compared
     }
 
@@ -106,7 +109,7 @@ impl Costs {
             // Both ends are looked up.
             (2.0 * self.look_ups(probes, table), probes as f64 * table as f64 * self.pair)
         });
-        Comparison { costs, is_of_ranges: true, builds: false }
+        Comparison { costs, is_of_ranges: true, needs_sizes: false }
     }
 
     /// Whether rows that an index finds are read sooner from the whole table, by a filter.
@@ -154,14 +157,14 @@ pub(crate) struct Comparison {
     costs: Option<(f64, f64)>,
     /// Whether the other one is a nested-loop join, and not a hash join.
     is_of_ranges: bool,
-    /// Whether a hash table is built for the look-up, too.
-    builds: bool,
+    /// Whether more is done than a look-up of each probe: a hash table is built, or pairs are made that a filter leaves out.
+    needs_sizes: bool,
 }
 
 impl Comparison {
-    /// If nothing is known, one does that builds no hash table, and tries no pairs.
+    /// If sizes are not known, it does if it builds no hash table and tries no pairs.
     pub(crate) fn prefers_look_up(&self) -> bool {
-        self.costs.map_or(!self.builds, |(look_up, other)| look_up <= other)
+        self.costs.map_or(!self.needs_sizes, |(look_up, other)| look_up <= other)
     }
 }
 
@@ -215,6 +218,7 @@ mod tests {
         let probes = Precision::Exact(100);
         assert_eq!(costs.compare_distinct(probes, 1000, 3.0).costs, Some((1000.0 + 200.0 + 3000.0, 5000.0)));
         assert!(!costs.compare_distinct(Precision::Absent, 1000, 3.0).prefers_look_up());
+        assert!(!costs.and_filter(Comparison::default(), Precision::Absent, 3.0).prefers_look_up());
         let joined = costs.compare(probes, 1000, 3.0, 1.0);
         assert_eq!(costs.and_filter(joined, probes, 3.0).costs, Some((1200.0 + 1200.0, 5000.0)));
         // A hash join of fewer rows builds over those, once they are read.
