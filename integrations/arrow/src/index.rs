@@ -251,12 +251,48 @@ impl ArrowIndex {
         if let Some(nulls) = &nulls {
             sizes.iter_mut().zip(nulls).filter(|(_, is_valid)| !is_valid).for_each(|(size, _)| *size = 0);
         }
+        Ok(self.views(offsets, sizes, nulls))
+    }
+
+    /// The rows of each value that is within a range, a list for each value, in the order of the ranges and of the values in each: in the
+    /// index's own memory, as with [`ArrowIndex::range_views`]. A range with a null bound has no values.
+    ///
+    /// ```
+    /// use arrow_array::{Array, Int64Array, UInt64Array, cast::AsArray};
+    /// use core::ops::Bound::{Included, Unbounded};
+    /// use lanetree_arrow::{ArrowIndex, Nulls};
+    ///
+    /// # fn main() -> lanetree_arrow::Result<()> {
+    /// let column = Int64Array::from(vec![30, 10, 20, 10]);
+    /// let index = ArrowIndex::build(&lanetree::Device::host(), &column, Nulls::Refuse)?;
+    /// let ends = Int64Array::from(vec![20]);
+    /// let values = index.key_views(Unbounded, Included(&ends))?;
+    /// assert_eq!(values.len(), 2);
+    /// assert_eq!(values.value(0).as_primitive(), &UInt64Array::from(vec![1, 3]));
+    /// assert_eq!(index.count_keys(Unbounded, Included(&ends))?.value(0), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ArrowIndex::range`].
+    pub fn key_views(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<LargeListViewArray> {
+        let (starts, ends) = (Values::of_bound(starts)?, Values::of_bound(ends)?);
+        let (bounds, nulls) = self.bounds(starts.as_ref().map(Values::array), ends.as_ref().map(Values::array))?;
+        let is_null = |range| nulls.as_ref().is_some_and(|nulls| nulls.is_null(range));
+        let (offsets, sizes) = each!(&self.tree, tree => tree.key_views(&bounds, is_null)?);
+        Ok(self.views(offsets, sizes, None))
+    }
+
+    /// Lists of rows in the index's own memory.
+    fn views(&self, offsets: Vec<u64>, sizes: Vec<u64>, nulls: Option<NullBuffer>) -> LargeListViewArray {
         let rows: ArrayRef = Arc::new(UInt64Array::new(each!(&self.tree, tree => tree.rows().clone()), None));
+        let count = offsets.len();
         // Words of 64 bits as they are: no vector has 2^63 elements.
         let [offsets, sizes] =
-            [offsets, sizes].map(|words| ScalarBuffer::new(ScalarBuffer::from(words).into_inner(), 0, bounds.count));
+            [offsets, sizes].map(|words| ScalarBuffer::new(ScalarBuffer::from(words).into_inner(), 0, count));
         let field = Arc::new(Field::new_list_field(DataType::UInt64, false));
-        Ok(LargeListViewArray::new(field, offsets, sizes, rows, nulls))
+        LargeListViewArray::new(field, offsets, sizes, rows, nulls)
     }
 
     /// How many rows each range of values has; null for a null bound. Otherwise like [`ArrowIndex::range`].
@@ -267,6 +303,17 @@ impl ArrowIndex {
         let (starts, ends) = (Values::of_bound(starts)?, Values::of_bound(ends)?);
         let (bounds, nulls) = self.bounds(starts.as_ref().map(Values::array), ends.as_ref().map(Values::array))?;
         let counts = each!(&self.tree, tree => tree.count_range(&bounds)?);
+        Ok(UInt64Array::new(counts.into(), nulls))
+    }
+
+    /// How many distinct values are within each range; null for a null bound. Otherwise like [`ArrowIndex::range`].
+    ///
+    /// # Errors
+    /// As [`ArrowIndex::range`].
+    pub fn count_keys(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<UInt64Array> {
+        let (starts, ends) = (Values::of_bound(starts)?, Values::of_bound(ends)?);
+        let (bounds, nulls) = self.bounds(starts.as_ref().map(Values::array), ends.as_ref().map(Values::array))?;
+        let counts = each!(&self.tree, tree => tree.count_keys(&bounds)?);
         Ok(UInt64Array::new(counts.into(), nulls))
     }
 

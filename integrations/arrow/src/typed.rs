@@ -217,6 +217,31 @@ impl<T: Tree> Typed<T> {
         Ok((first, last))
     }
 
+    /// Where the rows of each key of the ranges begin in [`Typed::rows`], and how many there are.
+    pub(crate) fn key_views(
+        &self,
+        bounds: &Bounds<'_>,
+        is_null: impl Fn(usize) -> bool,
+    ) -> Result<(Vec<u64>, Vec<u64>)> {
+        let (first, last) = self.places(bounds)?;
+        let ranges = || (0..bounds.count).filter(|range| !is_null(*range)).map(|range| first[range]..last[range]);
+        let count = ranges().map(|keys| keys.end.saturating_sub(keys.start)).sum::<u64>() as usize;
+        let (mut offsets, mut sizes) = (room(count)?, room(count)?);
+        for key in ranges().flatten() {
+            let start = self.order.start(key);
+            offsets.push(start as u64);
+            sizes.push((self.order.start(key + 1) - start) as u64);
+        }
+        Ok((offsets, sizes))
+    }
+
+    /// How many keys each range has.
+    pub(crate) fn count_keys(&self, bounds: &Bounds<'_>) -> Result<Vec<u64>> {
+        let (mut first, last) = self.places(bounds)?;
+        first.iter_mut().zip(last).for_each(|(first, last)| *first = last.saturating_sub(*first));
+        Ok(first)
+    }
+
     /// All rows, in the order of their keys.
     pub(crate) fn rows(&self) -> &ScalarBuffer<u64> {
         &self.order.rows

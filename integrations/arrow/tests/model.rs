@@ -220,7 +220,18 @@ fn check(device: &Device, data_type: &DataType, rows: &[Option<i8>], probes: &[O
         let found = index.range(arrays.0, arrays.1).unwrap();
         let counts = index.count_range(arrays.0, arrays.1).unwrap();
         let views = index.range_views(arrays.0, arrays.1).unwrap();
+        // Values of the ranges, one after the other, have the rows of the ranges.
+        let (keys, key_counts) =
+            (index.key_views(arrays.0, arrays.1).unwrap(), index.count_keys(arrays.0, arrays.1).unwrap());
+        let rows_of = |list: ArrayRef| list.as_primitive::<UInt64Type>().values().to_vec();
+        let of_keys: Vec<Vec<u64>> = keys.iter().flatten().map(rows_of).collect();
+        let of_ranges: Vec<u64> = found.iter().flatten().flat_map(rows_of).collect();
+        assert_eq!((of_keys.concat(), of_keys.iter().any(Vec::is_empty)), (of_ranges, false));
+        assert_eq!(of_keys.len() as u64, key_counts.iter().flatten().sum::<u64>());
         let unbounded = (start, end) == (Bound::Unbounded, Bound::Unbounded);
+        if unbounded {
+            assert_eq!(key_counts.value(0), index.keys_len());
+        }
         assert_eq!(found.len(), if unbounded { 1 } else { probes.len() });
         for range in 0..found.len() {
             let null = start != Bound::Unbounded && probes[range].is_none()

@@ -1,7 +1,7 @@
 use crate::lookup::ShardedLookupExec;
 use crate::message::{
-    Filter, IndexedColumn, Kind, Lookup, MAGIC, Match, Node, OfColumn, Scan, ShardScan, ShardedLookup, all_narrow,
-    end_from, end_to, missing, narrow, scalar_from, scalar_to, wide,
+    Filter, IndexedColumn, Kind, Lookup, MAGIC, Match, Node, OfColumn, Range, Scan, ShardScan, ShardedLookup,
+    all_narrow, end_from, end_to, missing, narrow, wide,
 };
 use crate::scan::{ShardScanExec, ShardedTable, provider};
 use crate::tables::{Table, Tables};
@@ -21,7 +21,7 @@ use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
 };
 use lanetree_datafusion::{
-    ColumnFilter, IndexLookupExec, IndexedScanExec, IndexedTable, LookupParts, On, ScanFilter, ScanParts,
+    ColumnFilter, IndexLookupExec, IndexedScanExec, IndexedTable, LookupParts, On, ScanFilter, ScanParts, ValueRange,
 };
 use prost::Message;
 use std::sync::Arc;
@@ -174,17 +174,15 @@ impl PlanCodec {
 fn scan_message(parts: &ScanParts) -> Result<Scan> {
     let filter = parts.filter.as_ref().map(|filter| {
         let of_column = |filter: &ColumnFilter| {
-            Ok(OfColumn {
-                low: end_to(&filter.low)?,
-                high: end_to(&filter.high)?,
-                has_values: filter.values.is_some(),
-                values: filter.values.iter().flatten().map(scalar_to).collect::<Result<_>>()?,
-            })
+            let range = |(low, high): &ValueRange| Ok(Range { low: end_to(low)?, high: end_to(high)? });
+            let ranges = filter.ranges().iter().map(range).collect::<Result<_>>()?;
+            Ok(OfColumn { ranges, nulls: filter.nulls() })
         };
         let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
         let (index, texts) = (wide(&filter.index), filter.texts.clone());
         let SortOptions { descending, nulls_first } = filter.order;
-        Ok::<_, DataFusionError>(Filter { index, columns, texts, descending, nulls_first })
+        let is_distinct = filter.is_distinct;
+        Ok::<_, DataFusionError>(Filter { index, columns, texts, descending, nulls_first, is_distinct })
     });
     Ok(Scan {
         columns: wide(&parts.columns),
@@ -197,17 +195,15 @@ fn scan_message(parts: &ScanParts) -> Result<Scan> {
 fn scan(table: &IndexedTable, message: &Scan) -> Result<IndexedScanExec> {
     let filter = message.filter.as_ref().map(|filter| {
         let of_column = |filter: &OfColumn| {
-            let values = filter.values.iter().map(scalar_from).collect::<Result<Vec<_>>>()?;
-            Ok(ColumnFilter {
-                low: end_from(filter.low.as_ref())?,
-                high: end_from(filter.high.as_ref())?,
-                values: filter.has_values.then_some(values),
-            })
+            let range = |range: &Range| Ok((end_from(range.low.as_ref())?, end_from(range.high.as_ref())?));
+            let ranges = filter.ranges.iter().map(range).collect::<Result<Vec<_>>>()?;
+            Ok(ColumnFilter::new(ranges, filter.nulls))
         };
         let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
         let (index, texts) = (all_narrow(&filter.index), filter.texts.clone());
         let order = SortOptions { descending: filter.descending, nulls_first: filter.nulls_first };
-        Ok::<_, DataFusionError>(ScanFilter { index, columns, texts, order })
+        let is_distinct = filter.is_distinct;
+        Ok::<_, DataFusionError>(ScanFilter { index, columns, texts, is_distinct, order })
     });
     let parts = ScanParts {
         columns: all_narrow(&message.columns),

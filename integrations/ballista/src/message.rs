@@ -5,7 +5,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue, internal_datafusi
 use datafusion_proto::protobuf::PhysicalExprNode;
 
 /// What the messages of this crate begin with; others are Ballista's.
-pub(crate) const MAGIC: &[u8] = b"lanetree\x003";
+pub(crate) const MAGIC: &[u8] = b"lanetree\x004";
 
 /// A node of a plan.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -70,18 +70,24 @@ pub(crate) struct Filter {
     pub(crate) descending: bool,
     #[prost(bool, tag = "5")]
     pub(crate) nulls_first: bool,
+    #[prost(bool, tag = "6")]
+    pub(crate) is_distinct: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct OfColumn {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) ranges: Vec<Range>,
+    #[prost(bool, tag = "2")]
+    pub(crate) nulls: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Range {
     #[prost(message, optional, tag = "1")]
     pub(crate) low: Option<End>,
     #[prost(message, optional, tag = "2")]
     pub(crate) high: Option<End>,
-    #[prost(bool, tag = "3")]
-    pub(crate) has_values: bool,
-    #[prost(message, repeated, tag = "4")]
-    pub(crate) values: Vec<datafusion_proto_common::ScalarValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,7 +1,8 @@
 //! What the conditions of a statement ask of a table's indexes.
 
 use crate::contents::{Contents, Indexed};
-use crate::filter::{ColumnFilter, Condition, count};
+use crate::ranges::ColumnFilter;
+use crate::select::count;
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(crate) struct Asked {
 }
 
 /// What filters together ask of each index that answers any of them: as many of its first columns as have conditions, up to the first
-/// one that is not restricted to a list of values.
+/// one that is not restricted to a list of values, or may be null and is the first one of all.
 pub(crate) fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
     let conditions: Vec<_> = filters.iter().map(|filter| condition(contents, filter)).collect();
     let ask = |indexed: Indexed| {
@@ -31,19 +32,20 @@ pub(crate) fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
                 if let Some((of, condition)) = condition
                     && of == column
                 {
-                    of_column.restrict(condition.clone());
+                    of_column = of_column.and(condition);
                     own.push(number);
                 }
             }
-            let count = of_column.values.as_ref().map_or(1, |_| of_column.distinct().len());
-            ranges = ranges.saturating_mul(count);
+            let points = of_column.points();
+            ranges = ranges.saturating_mul(points.unwrap_or(of_column.ranges().len() + 1));
             if own.len() == before || !wanted.is_empty() && ranges > MOST_RANGES {
                 own.truncate(before);
                 break;
             }
-            let has_list = of_column.values.is_some();
+            // Rows whose first column is null are in no order of the others.
+            let is_last = points.is_none() || wanted.is_empty() && of_column.nulls();
             wanted.push(of_column);
-            if !has_list {
+            if is_last {
                 break;
             }
         }
@@ -66,9 +68,9 @@ pub(crate) fn best(contents: &Arc<Contents>, filters: &[&Expr]) -> Result<Option
 }
 
 /// What a filter asks of one column of the table, if that is all it asks.
-fn condition(contents: &Contents, filter: &Expr) -> Option<(usize, Condition)> {
+fn condition(contents: &Contents, filter: &Expr) -> Option<(usize, ColumnFilter)> {
     let columns = filter.column_refs();
     let (Some(column), 1) = (columns.iter().next(), columns.len()) else { return None };
     let number = contents.schema.index_of(&column.name).ok()?;
-    Some((number, Condition::of(filter, &column.name, contents.value_type(number))?))
+    Some((number, ColumnFilter::of(filter, &column.name, contents.value_type(number))?))
 }

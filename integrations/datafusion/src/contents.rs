@@ -13,7 +13,7 @@ use datafusion::arrow::array::{
     make_comparator, new_null_array,
 };
 use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::compute::{SortOptions, concat_batches, filter_record_batch, interleave, max, take};
+use datafusion::arrow::compute::{SortOptions, concat_batches, filter_record_batch, interleave, max, sum, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::Result;
 use lanetree::Device;
@@ -74,6 +74,16 @@ impl Part {
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
         let is_live = |row: &usize| self.live.as_ref().is_none_or(|live| live.value(*row));
         (0..self.batch.num_rows()).filter(is_live).map(|row| (self.first + row) as u64)
+    }
+
+    /// Those whose value of a column is null.
+    fn null_numbers(&self, column: usize) -> Vec<u64> {
+        let nulls = self.batch.column(column).logical_nulls().map(|nulls| !nulls.inner());
+        let nulls = match (nulls, &self.live) {
+            (Some(nulls), Some(live)) => Some(&nulls & live),
+            (nulls, _) => nulls,
+        };
+        nulls.iter().flat_map(BooleanBuffer::set_indices).map(|row| (self.first + row) as u64).collect()
     }
 
     /// The same part without some of its rows.
@@ -268,6 +278,20 @@ impl Indexed {
         self.own().len()
     }
 
+    /// How many rows are not in it: those whose first column is null.
+    pub(crate) fn null_count(&self) -> usize {
+        self.contents.rows() - self.len() as usize
+    }
+
+    /// The numbers of those; at most so many.
+    pub(crate) fn null_rows(&self, most: usize) -> Vec<u64> {
+        let of_part = |part: &Part| part.null_numbers(self.columns()[0]);
+        match self.null_count() {
+            0 => Vec::new(),
+            _ => self.contents.parts.iter().flat_map(of_part).take(most).collect(),
+        }
+    }
+
     /// The one index that has all rows and no others, if there is one.
     pub(crate) fn sole(&self) -> Option<&Arc<ArrowIndex>> {
         match &self.own().runs[..] {
@@ -329,7 +353,28 @@ impl Indexed {
 
     /// The rows of disjoint, ascending ranges of keys, in the order of the keys or in the reverse one; at most so many.
     pub(crate) fn ordered(&self, lists: &[RunLists], most: usize, descending: bool) -> Result<Vec<u64>> {
-        let mut ordered: Vec<Vec<u64>> = lists.iter().map(|of_run| of_run.ordered(most, descending)).collect();
+        self.merged(lists.iter().map(|of_run| of_run.ordered(most, descending)).collect(), most, descending)
+    }
+
+    /// A row of each key of disjoint, ascending ranges, in the order of the keys.
+    pub(crate) fn distinct(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<Vec<u64>> {
+        let of_runs = self.runs().map(|(part, run)| run.distinct(starts, ends, part.first as u64));
+        let mut merged = self.merged(of_runs.collect::<Result<_>>()?, usize::MAX, false)?;
+        if self.own().runs.len() > 1 {
+            let compare = self.comparator()?;
+            merged.dedup_by(|row, before| compare(*row, *before).is_eq());
+        }
+        Ok(merged)
+    }
+
+    /// How many keys disjoint ranges have, or more: one is counted for each part in which it has a row, removed or not.
+    pub(crate) fn most_distinct(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<usize> {
+        let of_run = |(_, run): (_, &Run)| run.index.count_keys(starts, ends).map_err(external);
+        self.runs().map(|run| Ok(sum(&of_run(run)?).unwrap_or(0) as usize)).sum()
+    }
+
+    /// Rows that are in order in each part, in the order of all.
+    fn merged(&self, mut ordered: Vec<Vec<u64>>, most: usize, descending: bool) -> Result<Vec<u64>> {
         ordered.retain(|rows| !rows.is_empty());
         if ordered.len() < 2 {
             return Ok(ordered.pop().unwrap_or_default());

@@ -52,15 +52,55 @@ impl Costs {
         read: 0.0,
     };
 
-    /// What joining so many probes with an indexed table takes, each of whose values has `copies` rows on the average.
-    pub(crate) fn compare(&self, probes: Precision<usize>, table: usize, copies: f64) -> Comparison {
+    /// What joining so many probes with an indexed table takes, each of whose values has `copies` rows on the average, of which a hash
+    /// join finds `joined`.
+    pub(crate) fn compare(&self, probes: Precision<usize>, table: usize, copies: f64, joined: f64) -> Comparison {
         let Some(&probes) = probes.get_value() else { return Comparison::default() };
-        let more = probes as f64 * (copies - 1.0).max(0.0);
-        let look_up = self.look_ups(probes, table) + more * self.row;
+        let more = |copies: f64| probes as f64 * (copies - 1.0).max(0.0);
+        let look_up = self.look_ups(probes, table) + more(copies) * self.row;
         // The engine builds over the smaller side.
         let (small, large) = (probes.min(table), probes.max(table));
-        let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small) + more * self.hash_row;
-        Comparison { costs: Some((look_up, hash_join)), is_of_ranges: false }
+        let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small) + more(joined) * self.hash_row;
+        Comparison { costs: Some((look_up, hash_join)), ..Comparison::default() }
+    }
+
+    /// What finding the rows of an indexed table whose values are among so many probes takes, each row once: the distinct probes are looked
+    /// up.
+    pub(crate) fn compare_distinct(&self, probes: Precision<usize>, table: usize, copies: f64) -> Comparison {
+        let mut comparison = self.compare(probes, table, copies, 1.0);
+        if let (Some((look_up, _)), Some(&probes)) = (&mut comparison.costs, probes.get_value()) {
+            *look_up += probes as f64 * self.build;
+        }
+        Comparison { needs_sizes: true, ..comparison }
+    }
+
+    /// What joining so many probes with those rows of an indexed table takes that meet conditions: a hash join is of these, which are so many
+    /// and are read by an index or not.
+    pub(crate) fn compare_restricted(
+        &self,
+        probes: Precision<usize>,
+        table: usize,
+        copies: f64,
+        (kept, by_index): (Precision<usize>, bool),
+    ) -> Comparison {
+        let (Some(&count), Some(&kept)) = (probes.get_value(), kept.get_value()) else {
+            return Comparison { needs_sizes: true, ..Comparison::default() };
+        };
+        let joined = copies * kept as f64 / table.max(1) as f64;
+        let (of_all, of_kept) = (self.compare(probes, table, copies, 1.0), self.compare(probes, kept, 1.0, joined));
+        let reading = if by_index { kept as f64 * self.read } else { table as f64 * self.scan };
+        let costs =
+            of_all.costs.zip(of_kept.costs).map(|((look_up, _), (_, hash_join))| (look_up, reading + hash_join));
+        self.and_filter(Comparison { costs, ..of_all }, Precision::Exact(count), copies)
+    }
+
+    /// A comparison if a filter is over the pairs that are looked up, which are made first.
+    pub(crate) fn and_filter(&self, mut compared: Comparison, probes: Precision<usize>, copies: f64) -> Comparison {
+        if let (Some((look_up, _)), Some(&probes)) = (&mut compared.costs, probes.get_value()) {
+            *look_up += probes as f64 * copies.max(1.0) * (self.read + self.scan);
+        }
+        compared.needs_sizes = true;
+        compared
     }
 
     /// What joining so many probes with an indexed table takes if each probe is a range.
@@ -69,7 +109,7 @@ impl Costs {
             // Both ends are looked up.
             (2.0 * self.look_ups(probes, table), probes as f64 * table as f64 * self.pair)
         });
-        Comparison { costs, is_of_ranges: true }
+        Comparison { costs, is_of_ranges: true, needs_sizes: false }
     }
 
     /// Whether rows that an index finds are read sooner from the whole table, by a filter.
@@ -117,12 +157,14 @@ pub(crate) struct Comparison {
     costs: Option<(f64, f64)>,
     /// Whether the other one is a nested-loop join, and not a hash join.
     is_of_ranges: bool,
+    /// Whether more is done than a look-up of each probe: a hash table is built, or pairs are made that a filter leaves out.
+    needs_sizes: bool,
 }
 
 impl Comparison {
-    /// If nothing is known, it does: it builds no hash table, and tries no pairs.
+    /// If sizes are not known, it does if it builds no hash table and tries no pairs.
     pub(crate) fn prefers_look_up(&self) -> bool {
-        self.costs.is_none_or(|(look_up, other)| look_up <= other)
+        self.costs.map_or(!self.needs_sizes, |(look_up, other)| look_up <= other)
     }
 }
 
@@ -150,24 +192,39 @@ mod tests {
     #[test]
     fn the_smaller_side_is_what_a_hash_join_builds_over() {
         let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], ..Costs::ALWAYS };
-        let compared = |probes, table| costs.compare(Precision::Exact(probes), table, 1.0);
+        let compared = |probes, table| costs.compare(Precision::Exact(probes), table, 1.0, 1.0);
         assert_eq!(compared(100, 1000).costs, Some((2000.0, 5000.0)));
         assert_eq!(compared(1000, 100).costs, Some((11_000.0, 5000.0)));
         assert_eq!(compared(0, 100).costs.unwrap().0, 0.0);
         assert!(compared(100, 1000).prefers_look_up() && !compared(1000, 100).prefers_look_up());
-        assert!(costs.compare(Precision::Absent, 100, 1.0).prefers_look_up());
-        assert!(Costs::ALWAYS.compare(Precision::Exact(9), 9, 5.0).prefers_look_up());
+        assert!(costs.compare(Precision::Absent, 100, 1.0, 1.0).prefers_look_up());
+        assert!(Costs::ALWAYS.compare(Precision::Exact(9), 9, 5.0, 5.0).prefers_look_up());
         assert_eq!(compared(100, 1000).to_string(), "cost=0.002 ms, hash_join_cost=0.005 ms");
     }
 
     #[test]
     fn pairs_cost_more_than_probes() {
         let costs = Costs { look_up: [10.0; 4], hash: [2.0; 4], row: 5.0, hash_row: 3.0, ..Costs::ALWAYS };
-        let compared = |copies| costs.compare(Precision::Exact(100), 1000, copies);
+        let compared = |copies| costs.compare(Precision::Exact(100), 1000, copies, copies);
         assert_eq!(compared(1.0).costs, Some((1000.0, 2000.0)));
         assert_eq!(compared(0.0).costs, compared(1.0).costs);
         assert_eq!(compared(11.0).costs, Some((6000.0, 5000.0)));
         assert!(compared(1.0).prefers_look_up() && !compared(11.0).prefers_look_up());
+    }
+
+    #[test]
+    fn what_is_done_beside_look_ups_is_counted() {
+        let costs = Costs { look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], row: 1.0, scan: 4.0, ..Costs::ALWAYS };
+        let probes = Precision::Exact(100);
+        assert_eq!(costs.compare_distinct(probes, 1000, 3.0).costs, Some((1000.0 + 200.0 + 3000.0, 5000.0)));
+        assert!(!costs.compare_distinct(Precision::Absent, 1000, 3.0).prefers_look_up());
+        assert!(!costs.and_filter(Comparison::default(), Precision::Absent, 3.0).prefers_look_up());
+        let joined = costs.compare(probes, 1000, 3.0, 1.0);
+        assert_eq!(costs.and_filter(joined, probes, 3.0).costs, Some((1200.0 + 1200.0, 5000.0)));
+        // A hash join of fewer rows builds over those, once they are read.
+        let restricted = |by_index| costs.compare_restricted(probes, 1000, 3.0, (Precision::Exact(10), by_index)).costs;
+        assert_eq!(restricted(true), Some((2400.0, 300.0 + 200.0)));
+        assert_eq!(restricted(false), Some((2400.0, 300.0 + 200.0 + 4000.0)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `DELETE` and `UPDATE`.
 
 use crate::asked::best;
-use crate::contents::{Contents, bytes_of};
-use crate::filter;
+use crate::contents::{ASCENDING, Contents, bytes_of};
 use crate::memory::Statement;
+use crate::select;
 use crate::shared::Shared;
 use crate::table::IndexedTable;
 use async_trait::async_trait;
@@ -131,8 +131,8 @@ impl Change {
     fn chosen(&self, contents: &Arc<Contents>) -> Result<Vec<u64>> {
         let asked = best(contents, &self.filters.iter().collect::<Vec<_>>())?;
         if let Some((asked, count)) = asked.filter(|(_, count)| Shared::is_small(contents, *count)) {
-            let found = filter::rows(&asked.indexed, &asked.wanted, count, false)?;
-            let mut found = found.numbers().to_vec();
+            let found = select::rows(&asked.indexed, &asked.wanted, count, ASCENDING)?;
+            let mut found: Vec<u64> = found.numbers().collect();
             found.sort_unstable();
             let mask = self.mask(&contents.taken(&found)?)?;
             return Ok(mask.values().set_indices().map(|at| found[at]).collect());

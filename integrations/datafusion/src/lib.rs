@@ -2,9 +2,9 @@
 //!
 //! An [`IndexedTable`] is a table in memory with an [`ArrowIndex`](lanetree_arrow::ArrowIndex) on each of some columns, or on
 //! several columns together ([`IndexedTable::add_index_on`]). Conditions
-//! on those go through an index (`=`, `IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `LIKE 'prefix%'`, `IS NOT NULL`, and their conjunctions). [`with_index_lookups`] adds
-//! to a session: joins that look up keys of the other side, and build no hash table, where that costs less; `CREATE INDEX`; and
-//! as-of, range and band joins.
+//! on those go through an index (`=`, `<>`, `IN`, `NOT IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `LIKE 'prefix%'`, `IS NULL`, `IS NOT NULL`,
+//! joined by `AND` and `OR`). [`with_index_lookups`] adds to a session: joins that look up keys of the other side, and build no hash
+//! table, where that costs less; distinct values from an index; `CREATE INDEX`; and as-of, range and band joins.
 //!
 //! ```
 //! use datafusion::arrow::array::{Int64Array, RecordBatch, StringArray};
@@ -35,21 +35,28 @@
 //! A condition that compares the column with values, without a cast of the column. If there are conditions on several indexed
 //! columns, the index that finds the fewest rows is asked, and the other conditions are tried on those. An index on several columns
 //! answers conditions on its first ones, of which all but the last are lists of values: one on `(a, b)` answers `a < 1`, `a = 1 AND
-//! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing. If a condition leaves most of
+//! b < 2`, `a IN (1, 2) AND b = 3` and `a = 1 AND b IS NULL`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing. `OR`
+//! is answered if both sides are conditions on one column; their ranges are made one set first, so no row is found twice. If a condition leaves most of
 //! the table, which the index counts exactly, the whole table is read instead, unless its order or its first rows are wanted.
 //!
 //! `min`, `max` and `count` of an indexed column, of all rows or of those that one range of it leaves, read no row: the index knows them.
 //!
-//! `ORDER BY` of an index's columns, ascending or all descending, with or without `LIMIT`: of the rows that the index finds, or of all if
-//! no column has nulls.
+//! `count(DISTINCT)` of an indexed column reads no row either, of all rows or of those that conditions on it leave. `SELECT DISTINCT` of
+//! an index's columns, and `GROUP BY` them without aggregates, read one row of each distinct value, in their order. After small changes of
+//! the table the values of its parts are compared to count them. If there are so many values that reading the whole table costs less, it
+//! is read.
 //!
-//! A join whose other side is any plan, if its only condition is one of these, nothing else restricts the table, and [`Costs`] says that
-//! the look-ups are cheaper (`EXPLAIN` shows both costs):
+//! `ORDER BY` of an index's columns, ascending or all descending, with or without `LIMIT`: of the rows that the index finds, or of all.
+//! Nulls of the first column may be first or last; those of the others are last in an ascending order.
+//!
+//! A join whose other side is any plan, if [`Costs`] says that the look-ups are cheaper (`EXPLAIN` shows both costs):
 //!
 //! | condition | joins |
 //! |---|---|
-//! | the column, or each column of an index on several, equals an expression over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side |
-//! | the column is `BETWEEN` two expressions over the other side | inner; left or right that keeps the rows of the *other* side |
+//! | the column, or each column of an index on several, equals an expression over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side; semi that return rows of the table, as `indexed IN (SELECT …)`: the distinct keys are looked up |
+//! | the column is `BETWEEN` two expressions over the other side, or strictly between them | inner; with `BETWEEN` alone, left or right that keeps the rows of the *other* side |
+//! | one of these, and any other conditions on both sides | inner: a filter tries the others on the pairs that are found |
+//! | equality, and conditions on the table alone | the same |
 //!
 //! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats can't be indexed:
 //! SQL and an index disagree about -0.0.
@@ -104,11 +111,13 @@
 //! ```
 
 mod asked;
+mod candidate;
 mod catalog;
 mod contents;
 mod costs;
 mod ddl;
 mod declared;
+mod distinct;
 mod dml;
 mod file_url;
 mod filter;
@@ -119,10 +128,12 @@ mod lookup;
 mod memory;
 mod packing;
 mod parts;
+mod ranges;
 mod replaced;
 mod rule;
 mod runs;
 mod scan;
+mod select;
 mod shape;
 mod shared;
 mod statement;
@@ -130,9 +141,9 @@ mod table;
 
 pub use costs::Costs;
 pub use file_url::file_url;
-pub use filter::ColumnFilter;
 pub use lookup::IndexLookupExec;
 pub use parts::{LookupParts, ScanFilter, ScanParts};
+pub use ranges::{ColumnFilter, ValueRange};
 pub use rule::{IndexLookups, with_index_lookups, with_index_lookups_on};
 pub use scan::IndexedScanExec;
 pub use shape::On;

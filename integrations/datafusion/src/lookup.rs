@@ -98,11 +98,6 @@ impl IndexLookupExec {
         })
     }
 
-    /// How many rows the table has.
-    pub(crate) fn table_rows(&self) -> usize {
-        self.indexed.contents.rows()
-    }
-
     /// The same join of other probes, or with other columns of the join's own schema.
     fn with(&self, probes: Arc<dyn ExecutionPlan>, output: Vec<usize>) -> Result<Self> {
         Self::new(self.indexed.clone(), probes, self.shape.clone(), output, self.comparison)

@@ -2,7 +2,7 @@
 //! `lanetree::Composite` for two columns; here there may be more of them, each of which takes the bits that its values need, with
 //! one more value for nulls.
 
-use crate::filter::ColumnFilter;
+use crate::ranges::ColumnFilter;
 use core::ops::Bound;
 use datafusion::arrow::array::{Array, ArrayData, ArrayRef, Decimal128Array, UInt64Array};
 use datafusion::arrow::buffer::NullBuffer;
@@ -188,7 +188,7 @@ impl Packing {
         for (at, (field, column)) in self.fields.iter().zip(columns).enumerate() {
             let values = values_of(column, &field.data_type)?;
             let nulls = values.nulls();
-            let has_null_code = at == 0 || BITS - field.null_code.leading_zeros() <= field.bits;
+            let has_null_code = at == 0 || field.has_null_code();
             each(&values, &mut |row, number| {
                 let is_null = nulls.is_some_and(|nulls| nulls.is_null(row));
                 fits &= if is_null { has_null_code } else { field.code(number).is_some() };
@@ -245,16 +245,16 @@ impl Packing {
     /// if there is none.
     pub(crate) fn ranges(&self, filters: &[ColumnFilter]) -> Result<Option<(ArrayRef, ArrayRef)>> {
         let (mut firsts, mut lasts) = (vec![0], vec![0]);
-        for (field, filter) in self.fields.iter().zip(filters) {
-            let mut codes = Vec::new();
-            if filter.values.is_some() {
-                for value in filter.distinct() {
-                    codes.extend(field.code(number_of(&value)?).map(|code| (code, code)));
-                }
-            } else {
-                codes.extend(field.range(&filter.low, &filter.high)?);
+        for (at, (field, filter)) in self.fields.iter().zip(filters).enumerate() {
+            let mut codes = Vec::with_capacity(filter.ranges().len() + 1);
+            for (low, high) in filter.ranges() {
+                codes.extend(field.range(low, high)?);
             }
-            // Only the last filter is of a range.
+            // Rows whose first column is null have no word.
+            if at > 0 && filter.nulls() && field.has_null_code() {
+                codes.push((field.null_code, field.null_code));
+            }
+            // Only the last filter is of ranges.
             let both = |words: Vec<u128>, code: fn(&(u128, u128)) -> u128| -> Vec<u128> {
                 words.iter().flat_map(|word| codes.iter().map(|codes| append(*word, field.bits, code(codes)))).collect()
             };
@@ -290,6 +290,11 @@ impl Field {
         self.null_code = (high - low) as u128 + 1;
         let largest = self.null_code - u128::from(!has_nulls);
         self.bits = BITS - largest.leading_zeros();
+    }
+
+    /// Whether rows may have a null; of a first column, any word does without it.
+    fn has_null_code(&self) -> bool {
+        BITS - self.null_code.leading_zeros() <= self.bits
     }
 
     /// `None` if no row has this value.

@@ -1,7 +1,7 @@
 //! What scans and look-ups are made of: for codecs, which send them to processes that have the same tables.
 
 use crate::contents::{Contents, Indexed};
-use crate::filter::{ColumnFilter, count};
+use crate::ranges::ColumnFilter;
 use crate::scan::{Rows, Wanted};
 use crate::shape::{On, Shape};
 use crate::{IndexLookupExec, IndexedScanExec, IndexedTable};
@@ -49,10 +49,12 @@ pub struct ScanParts {
 pub struct ScanFilter {
     /// The numbers of the indexed columns in the table, in the order of the index.
     pub index: Vec<usize>,
-    /// What its first columns are: all but the last of these have a list.
+    /// What its first columns are: all but the last of these are lists of values.
     pub columns: Vec<ColumnFilter>,
     /// The filters as the plan shows them.
     pub texts: Vec<String>,
+    /// Whether one row of each distinct key is read, and all nulls are one key.
+    pub is_distinct: bool,
     /// The order of the rows: the index's, or that backwards.
     pub order: SortOptions,
 }
@@ -128,10 +130,11 @@ impl IndexedScanExec {
     pub fn parts(&self) -> ScanParts {
         let filter = match &self.rows {
             Rows::All => None,
-            Rows::Wanted(Wanted { indexed, filters, texts, order }) => Some(ScanFilter {
+            Rows::Wanted(Wanted { indexed, filters, texts, is_distinct, order }) => Some(ScanFilter {
                 index: indexed.columns().to_vec(),
                 columns: filters.to_vec(),
                 texts: texts.clone(),
+                is_distinct: *is_distinct,
                 order: *order,
             }),
         };
@@ -152,17 +155,17 @@ impl IndexedScanExec {
         let contents = table.shared().contents();
         check(&columns, contents.schema.fields().len(), "the table")?;
         let most = limit.unwrap_or(usize::MAX);
-        let Some(ScanFilter { index, columns: filters, texts, order }) = filter else {
+        let Some(ScanFilter { index, columns: filters, texts, is_distinct, order }) = filter else {
             let count = most.min(contents.rows());
             return Self::new(contents, Some(&columns), Rows::All, (count, limit), partitions.max(1));
         };
         let indexed = index_on(&contents, &index)?;
-        let has_lists = filters.split_last().is_some_and(|(_, lists)| lists.iter().all(|list| list.values.is_some()));
+        let has_lists = filters.split_last().is_some_and(|(_, lists)| lists.iter().all(|list| list.points().is_some()));
         if filters.len() > index.len() || !has_lists {
             return plan_err!("{} filters are not those of an index on {} columns", filters.len(), index.len());
         }
-        let count = count(&indexed, &filters)?;
-        let wanted = Wanted { indexed, filters: filters.into(), texts, order };
+        let wanted = Wanted { indexed, filters: filters.into(), texts, is_distinct, order };
+        let count = wanted.count()?;
         Self::of_some(wanted, Some(&columns), limit, count)
     }
 }

@@ -158,6 +158,14 @@ impl Run {
         let lists = self.index.range_views(starts, ends).map_err(external)?;
         Ok(RunLists { lists, dead: self.dead.clone(), first })
     }
+
+    /// The first row of each key of some ranges that has a row, in the order of the keys.
+    pub(crate) fn distinct(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>, first: u64) -> Result<Vec<u64>> {
+        let lists = self.index.key_views(starts, ends).map_err(external)?;
+        let lists = RunLists { lists, dead: self.dead.clone(), first };
+        let live = (0..lists.lists.len()).map(|key| lists.live(lists.list(key)));
+        Ok(live.filter(|live| !live.is_empty()).map(|live| lists.all()[live.start] + first).collect())
+    }
 }
 
 /// The rows of ranges of keys, where a run's index has them.

@@ -1,6 +1,7 @@
 use crate::contents::{ASCENDING, Contents, Indexed, batch_of};
 use crate::costs::{Comparison, Costs};
-use crate::filter::{self, ColumnFilter, OrderedRows};
+use crate::ranges::ColumnFilter;
+use crate::select::{self, OrderedRows};
 use core::fmt;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
@@ -55,22 +56,59 @@ pub(crate) struct Wanted {
     pub(crate) filters: Arc<[ColumnFilter]>,
     /// The filters as the plan shows them.
     pub(crate) texts: Vec<String>,
-    /// The order of the rows: the index's, or that backwards. Where there may be nulls, they are last in the index.
+    /// Whether one row of each distinct key is wanted, and all nulls are one key.
+    pub(crate) is_distinct: bool,
+    /// The order of the rows: the index's, or that backwards. Of columns after the first one, nulls are last in the index.
     pub(crate) order: SortOptions,
 }
 
 impl Wanted {
+    /// All rows, in an order.
+    pub(crate) fn all(indexed: Indexed, order: SortOptions) -> Self {
+        Self { indexed, filters: [ColumnFilter::default()].into(), texts: Vec::new(), is_distinct: false, order }
+    }
+
+    fn rows(&self, most: usize) -> Result<OrderedRows> {
+        match self.is_distinct {
+            true => select::distinct(&self.indexed, &self.filters, self.order),
+            false => select::rows(&self.indexed, &self.filters, most, self.order),
+        }
+    }
+
+    /// How many rows they are.
+    pub(crate) fn count(&self) -> Result<usize> {
+        match self.is_distinct {
+            true => match select::count_distinct(&self.indexed, &self.filters)? {
+                Some(count) => Ok(count),
+                None => Ok(self.rows(usize::MAX)?.len()),
+            },
+            false => select::count(&self.indexed, &self.filters),
+        }
+    }
+
     /// Whether all rows that are found have one value of the index's column `at`.
     fn is_constant(&self, at: usize) -> bool {
-        self.filters.get(at).is_some_and(|filter| filter.distinct().len() == 1)
+        self.filters.get(at).is_some_and(ColumnFilter::is_constant)
+    }
+
+    /// Whether rows may be found whose column `at` of the index is null.
+    fn may_have_null(&self, at: usize) -> bool {
+        let is_nullable = self.indexed.contents.schema.field(self.indexed.columns()[at]).is_nullable();
+        is_nullable && self.filters.get(at).is_none_or(ColumnFilter::nulls)
     }
 
     /// Whether the rows are in the wanted order of the index's column `at`, given equal values of those before it.
     fn has_order_of(&self, at: usize) -> bool {
-        let schema = &self.indexed.contents.schema;
-        // The index has no nulls of its first column, and none meets a condition.
-        let has_nulls = at > 0 && at >= self.filters.len() && schema.field(self.indexed.columns()[at]).is_nullable();
-        !has_nulls || self.order.nulls_first == self.order.descending
+        match at {
+            // Rows whose first column is null are put where they are wanted.
+            0 => true,
+            _ => !self.may_have_null(at) || self.order.nulls_first == self.order.descending,
+        }
+    }
+
+    /// Whether the order says nothing of columns after `at`: rows whose first column is null are in the table's order.
+    fn ends_order(&self, at: usize) -> bool {
+        at == 0 && self.may_have_null(0) && self.indexed.null_count() > 0
     }
 }
 
@@ -143,6 +181,9 @@ impl IndexedScanExec {
                     }
                     _ => break,
                 }
+                if wanted.ends_order(number) {
+                    break;
+                }
             }
             equivalences.add_ordering(ordering);
         }
@@ -177,22 +218,12 @@ impl IndexedScanExec {
         if self.is_limited {
             return Ok(None);
         }
-        let all = |indexed: Indexed| {
-            let has_all = indexed.len() == self.contents.rows() as u64;
-            has_all.then(|| Wanted {
-                indexed,
-                filters: [ColumnFilter::default()].into(),
-                texts: Vec::new(),
-                order: ASCENDING,
-            })
-        };
-        let candidates = match &self.rows {
-            Rows::Wanted(wanted) => vec![wanted.clone()],
-            Rows::All => self.contents.all().filter_map(all).collect(),
-        };
         let Some(options) = order.first().map(|first| first.options) else { return Ok(None) };
+        let candidates = match &self.rows {
+            Rows::Wanted(wanted) => vec![Wanted { order: options, ..wanted.clone() }],
+            Rows::All => self.contents.all().map(|indexed| Wanted::all(indexed, options)).collect(),
+        };
         for wanted in candidates {
-            let wanted = Wanted { order: options, ..wanted };
             let scan = Self::of_some(wanted, Some(&self.columns), None, self.count)?;
             if scan.properties.equivalence_properties().ordering_satisfy(order.iter().cloned())? {
                 return Ok(Some(scan));
@@ -201,29 +232,41 @@ impl IndexedScanExec {
         Ok(None)
     }
 
-    /// Adds what indexes know of their first columns: the smallest and the largest value, and how many nulls there are.
+    /// Adds what indexes know of their first columns: the smallest and the largest value, and how many distinct values and nulls there are.
     fn add_ends(&self, statistics: &mut Statistics) -> Result<()> {
-        let all = ColumnFilter::default();
         let known = match &self.rows {
-            Rows::All => self.contents.all().map(|indexed| (indexed, &all)).collect(),
-            Rows::Wanted(wanted) => match &wanted.filters[..] {
-                [filter] if filter.values.is_none() => vec![(wanted.indexed.clone(), filter)],
-                _ => Vec::new(),
-            },
+            Rows::All => self.contents.all().map(|indexed| Wanted::all(indexed, ASCENDING)).collect(),
+            Rows::Wanted(wanted) => vec![wanted.clone()],
         };
-        for (indexed, filter) in known {
+        for Wanted { indexed, filters, is_distinct, .. } in known {
+            let [filter] = &filters[..] else { continue };
             let column = indexed.columns()[0];
             let is_plain = !matches!(self.contents.schema.field(column).data_type(), DataType::Dictionary(..));
             let Some(at) = self.columns.iter().position(|own| *own == column).filter(|_| is_plain) else { continue };
-            let Some(ends) = filter::ends(&indexed, filter)? else { continue };
-            let values = &self.contents.take(&[column], &ends)?[0];
-            let nulls = if matches!(self.rows, Rows::All) { self.count - indexed.len() as usize } else { 0 };
             let of_column = &mut statistics.column_statistics[at];
-            of_column.null_count = Precision::Exact(nulls);
+            let nulls = if filter.nulls() { indexed.null_count() } else { 0 };
+            of_column.null_count = Precision::Exact(if is_distinct { nulls.min(1) } else { nulls });
+            // (More ranges are asked for once, and not each time that something is estimated.)
+            if filter.ranges().len() > 1 {
+                continue;
+            }
+            if indexed.packing().is_none()
+                && let Some(distinct) = select::count_distinct(&indexed, &filters)?
+            {
+                of_column.distinct_count = Precision::Exact(distinct - nulls.min(1));
+            }
+            let Some(ends) = select::ends(&indexed, filter)? else { continue };
+            let values = &self.contents.take(&[column], &ends)?[0];
             of_column.min_value = Precision::Exact(ScalarValue::try_from_array(values, 0)?);
             of_column.max_value = Precision::Exact(ScalarValue::try_from_array(values, 1)?);
         }
         Ok(())
+    }
+
+    /// A plan that reads the whole table and filters it, if the scan stands for one.
+    pub(crate) fn as_filter(&self) -> Option<&Arc<dyn ExecutionPlan>> {
+        let is_filter = matches!(&self.rows, Rows::Wanted(wanted) if !wanted.is_distinct);
+        self.full.as_ref().filter(|_| is_filter && !self.is_limited)
     }
 
     pub(crate) fn contents(&self) -> &Arc<Contents> {
@@ -247,11 +290,12 @@ impl DisplayAs for IndexedScanExec {
             Rows::All => {
                 write!(f, "IndexedScanExec: indexes=[{}], rows={}", self.contents.indexed_columns(), self.count)?
             }
-            Rows::Wanted(Wanted { indexed, texts, order, .. }) => {
+            Rows::Wanted(Wanted { indexed, texts, order, is_distinct, .. }) => {
                 let (column, device) = (indexed.column_names(), indexed.device());
                 let name = indexed.shown_name();
                 let order = if order.descending { ", descending" } else { "" };
-                write!(f, "IndexedScanExec: index={column}{name}{order}, rows={}", self.count)?;
+                let distinct = if *is_distinct { ", distinct" } else { "" };
+                write!(f, "IndexedScanExec: index={column}{name}{order}{distinct}, rows={}", self.count)?;
                 write!(f, ", filters=[{}], device={device}", texts.join(", "))?
             }
         }
@@ -386,14 +430,17 @@ impl Reader {
                     let found = match &mut self.found {
                         Some(found) => found,
                         none => {
-                            let descending = wanted.order.descending;
-                            let found = filter::rows(&wanted.indexed, &wanted.filters, *count, descending)?;
+                            let found = wanted.rows(*count)?;
                             self.rows_found.add(found.len());
                             none.insert(found)
                         }
                     };
                     // (They were counted when the plan was made, and do not change.)
                     let own = found.slice(self.next, rows);
+                    rows = own.len();
+                    if rows == 0 {
+                        return internal_err!("an index has fewer rows than it counted: {} of {}", self.next, self.end);
+                    }
                     batch_of(&self.schema, contents.take(columns, &own)?, rows)?
                 }
             };

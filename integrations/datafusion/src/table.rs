@@ -257,7 +257,7 @@ impl TableProvider for IndexedTable {
                 Ok(Arc::new(IndexedScanExec::of_all(contents.clone(), wider, None, partitions, batch_size)?))
             })?;
             let (indexed, filters) = (asked.indexed.clone(), asked.wanted.clone().into());
-            let wanted = Wanted { indexed, filters, texts: texts.clone(), order: ASCENDING };
+            let wanted = Wanted { indexed, filters, texts: texts.clone(), is_distinct: false, order: ASCENDING };
             Ok(Arc::new(IndexedScanExec::of_some(wanted, wide, limit, count)?.or_full(full)))
         })
     }

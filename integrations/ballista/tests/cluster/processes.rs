@@ -416,5 +416,6 @@ async fn all_queries_of_tpch_have_the_results_of_one_process() {
             Err(error) => panic!("{number}: {error}\n{plan}\n{}", cluster.logs()),
         }
     }
-    assert!(in_shards >= 9, "{in_shards}");
+    // (Of a shard's join with a filtered table, the scheduler prefers to look up in that one, since here it always looks up.)
+    assert!(in_shards >= 7, "{in_shards}");
 }

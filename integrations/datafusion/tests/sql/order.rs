@@ -35,6 +35,15 @@ async fn an_order_of_an_index_needs_no_sort() {
         ("SELECT k FROM n ORDER BY k NULLS FIRST LIMIT 7", "index=k, rows=7"),
         ("SELECT k, a FROM n ORDER BY k DESC, a DESC", "index=(k, a), descending, rows=90"),
         ("SELECT a, k FROM i WHERE a = 7 ORDER BY k DESC", "index=(a, k)"),
+        (
+            "SELECT a, k FROM i WHERE a IN (3, 5, 7, 9) AND k IS NULL ORDER BY a DESC LIMIT 3",
+            "index=(a, k), descending",
+        ),
+        ("SELECT k FROM i ORDER BY k DESC LIMIT 7", "index=k, descending, rows=7"),
+        ("SELECT k FROM i ORDER BY k LIMIT 85", "index=k, rows=85"),
+        ("SELECT k FROM i ORDER BY k NULLS FIRST LIMIT 40", "index=k, rows=40"),
+        ("SELECT k FROM i ORDER BY k DESC NULLS LAST", "index=k, descending, rows=90"),
+        ("SELECT k FROM i WHERE k < 9 OR k IS NULL ORDER BY k DESC LIMIT 30 OFFSET 10", "index=k, descending, rows="),
         ("SELECT a, k FROM i WHERE a IN (7, 9, 11) ORDER BY a DESC, k DESC", "descending"),
     ] {
         let plan = sessions.check(sql).await;
@@ -46,9 +55,6 @@ async fn an_order_of_an_index_needs_no_sort() {
 async fn other_orders_are_sorted() {
     let sessions = sessions().await;
     for sql in [
-        // Nulls are in no index.
-        "SELECT k FROM i ORDER BY k DESC LIMIT 7",
-        "SELECT k FROM i ORDER BY k LIMIT 70",
         "SELECT k, a FROM n ORDER BY k DESC, a LIMIT 9",
         "SELECT k, a FROM n ORDER BY a, k LIMIT 9",
         "SELECT k, a FROM n WHERE k < 20 ORDER BY a DESC LIMIT 9",
