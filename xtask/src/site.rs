@@ -17,7 +17,7 @@ pub(crate) struct Options {
     /// The folder to put it into, empty or with an earlier site (default: target/site)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Where readers find the repository's files, such as https://example.org/owner/lanetree/blob/main. Without it, what would lead
+    /// Where readers find the repository's files, such as `https://example.org/owner/lanetree/blob/main`. Without it, what would lead
     /// to a file that is no page of the book is text, and no link
     #[arg(long, value_name = "URL")]
     repository: Option<String>,
