@@ -3,7 +3,6 @@
 mod batches;
 mod cards;
 mod host;
-mod in_pieces;
 mod range_joins;
 mod ranges;
 mod sets;
