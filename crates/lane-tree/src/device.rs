@@ -5,11 +5,12 @@ use crate::build::Builder;
 use crate::native::View;
 use crate::options::{TABLE_NODES, shared_bytes_per_block};
 use crate::tuning::TUNING;
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 use lanetree_frame::aggregate_steps::aggregate_groups;
 use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
+use lanetree_kernels_lane_tree::layout::TABLE_ENTRIES;
 use lanetree_kernels_lane_tree::{
     GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, MOST_HALF, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES,
     TreeRef, WINDOW_ROWS, WINDOW_THREADS, Windowed, beside_threads, calls, found_bytes, found_pair_bytes,
@@ -17,7 +18,7 @@ use lanetree_kernels_lane_tree::{
     window_pairs, window_shared, window_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
-use lanetree_primitives::DevicePairs;
+use lanetree_primitives::{DevicePairs, can_be_moved};
 use lanetree_runtime::Launch;
 use lanetree_simt::{
     AllPairs, Call, Kernel, LaunchShape, LocateBatch, NeighborBatch, QueryArgs, RankBatch, ScanBatch, WARP,
@@ -26,6 +27,9 @@ use lanetree_simt::{
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
 /// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
 const SHORT_PAIRS: u64 = 128;
+
+/// Bits by which queries are moved that are answered in pieces: as many as one pass has.
+const PIECE_BITS: u32 = 8;
 
 /// The launches over a batch of sorted queries: for those that end in a window, and for the others.
 struct OverWindows<'s, K, Q> {
@@ -261,6 +265,20 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 
     fn finds_both(&self, order: &BatchOrder, count: u64) -> bool {
         self.rows_of_sorted::<NeighborBatch<K::Bits, V>>(*order, count, 0).is_some()
+    }
+
+    fn pieces(&self, order: &BatchOrder, count: u64) -> Option<Range<u32>> {
+        let parts = self.parts.get().ok()?;
+        let [_, nodes, ..] = parts.bytes();
+        let fits = nodes <= self.device.properties().ok()?.l2_bytes;
+        let has_many = count >= TUNING.on(&self.device).ok()?.piece_queries * u64::from(parts.shape.leaf_nodes);
+        if fits || !has_many || *order != BatchOrder::Random || !can_be_moved(count) {
+            return None;
+        }
+        // The highest bits in which its keys differ.
+        let end = parts.shape.prefixes.shift + parts.shape.table_shift + TABLE_ENTRIES.ilog2();
+        let end = end.min(K::Bits::BITS);
+        Some(end.saturating_sub(PIECE_BITS)..end)
     }
 
     unsafe fn launch(&self, stream: &Stream, order: &BatchOrder, query: &Query<K::Bits, V>) -> Result<()> {

@@ -3,6 +3,7 @@
 mod batches;
 mod cards;
 mod host;
+mod in_pieces;
 mod range_joins;
 mod ranges;
 mod sets;

@@ -6,6 +6,8 @@ use lanetree_frame::ByCard;
 pub(crate) struct Tuning {
     /// Fewest threads of a block of queries, unless the batch has fewer queries: each block copies the table.
     pub(crate) block_threads: u64,
+    /// Fewest queries for each node of a batch that is answered in pieces: each piece reads its nodes from memory once.
+    pub(crate) piece_queries: u64,
     /// Where a batch would rewrite more than one node of this number, and [a few](FEW_NODES), the tree is rebuilt: that takes a
     /// third longer, but leaves buckets with more room to the batches that follow.
     most_listed: u64,
@@ -26,7 +28,7 @@ pub(crate) const TUNING: ByCard<Tuning> = ByCard(&[((9, 0), HOPPER)]);
 
 /// NVIDIA H100 and H200, n = 2^26. Small batches by the threads of a block: `docs/performance.md`; the kernels of batches of changes:
 /// `docs/lab/30-lines-at-once.md`.
-const HOPPER: Tuning = Tuning { block_threads: 512, most_listed: 2, most_split: 5, most_aside: 8 };
+const HOPPER: Tuning = Tuning { block_threads: 512, piece_queries: 4, most_listed: 2, most_split: 5, most_aside: 8 };
 
 impl Tuning {
     /// The most nodes that a batch rewrites, of a tree with `leaf_nodes`.

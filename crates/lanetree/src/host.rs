@@ -21,7 +21,7 @@ pub use lanetree_frame::fixed::HostForm;
 pub use lanetree_frame::fixed::{
     Aggregate, AggregateScratch, AsOf, Combine, CombineScratch, DeviceAggregates, DeviceMatches, DeviceRangeMatches,
     DeviceRanges, Direction, FixedIndex, Iter, JoinScratch, NearestScratch, Number, OnStream, Operand, PairOperand,
-    QueryOptions, RangeJoinScratch, RangeScratch, Scans, Sorted, SortedPairs, Ties, Uses,
+    PieceScratch, QueryOptions, RangeJoinScratch, RangeScratch, Scans, Sorted, SortedPairs, Ties, Uses,
 };
 #[doc(inline)]
 pub use lanetree_frame::{

@@ -76,6 +76,8 @@ pub use merge::{MergeRule, MergeScratch, merge, subtract};
 pub use operations::{
     ChangeStaging, MOST_OPERATIONS, OPERATION_FINDINGS, OperationSort, StagedChanges, UploadedOperations,
 };
+#[doc(hidden)]
+pub use radix_sort::{Moved, Restored, can_be_moved};
 pub use radix_sort::{RadixSortScratch, SortInput, SortOutput, radix_argsort, radix_sort, radix_sort_in_place};
 pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};
 pub use scan::{ScanScratch, exclusive_scan, inclusive_max_scan};

@@ -6,7 +6,7 @@ use super::compare::{Output, Sabotage};
 use super::data::{self, Distribution};
 use super::types::with_types;
 use core::ops::Range;
-use lanetree::primitives::{RadixSortScratch, radix_argsort, radix_sort, radix_sort_in_place};
+use lanetree::primitives::{RadixSortScratch, Restored, can_be_moved, radix_argsort, radix_sort, radix_sort_in_place};
 use lanetree::{AnyKey, Device, DeviceKind, KeyWord, Result, Word};
 use lanetree_base::parallel::*;
 use rand::Rng;
@@ -23,10 +23,13 @@ enum What {
     Pairs,
     PairsInPlace,
     Positions,
+    /// Keys that are moved by one digit; keys, values and bits made of these go back.
+    ThereAndBack,
 }
 
 impl What {
-    const ALL: [Self; 5] = [Self::Keys, Self::KeysInPlace, Self::Pairs, Self::PairsInPlace, Self::Positions];
+    const ALL: [Self; 6] =
+        [Self::Keys, Self::KeysInPlace, Self::Pairs, Self::PairsInPlace, Self::Positions, Self::ThereAndBack];
 
     fn name(self) -> &'static str {
         match self {
@@ -35,6 +38,7 @@ impl What {
             Self::Pairs => "radix_sort_pairs",
             Self::PairsInPlace => "radix_sort_pairs_in_place",
             Self::Positions => "radix_argsort",
+            Self::ThereAndBack => "move_and_restore",
         }
     }
 
@@ -58,7 +62,8 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
     let mut cases = Vec::new();
     for (keys, width) in [("u32", 32), ("i32", 32), ("u64", 64), ("i64", 64), ("u128", 128)] {
         // Only LaneTree's builds sort pairs of such keys.
-        for what in What::ALL.into_iter().filter(|what| width < 128 || *what == What::Keys) {
+        for what in What::ALL.into_iter().filter(|what| width < 128 || matches!(what, What::Keys | What::ThereAndBack))
+        {
             let values: &[_] = if what.has_values() { &["u32", "u64"] } else { &["none"] };
             for &values in values {
                 for len in LENGTHS.into_iter().filter(|len| *len <= max_len) {
@@ -71,7 +76,9 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
                             }
                             DeviceKind::Cuda | DeviceKind::Host => len > 200_000 && (mode == Mode::Quick || is_short),
                         };
-                        if !too_much {
+                        let is_possible = what != What::ThereAndBack
+                            || kind != DeviceKind::Host && bits.len() <= 8 && can_be_moved(len as u64);
+                        if !too_much && is_possible {
                             cases.push(Sort { keys, values, what, len, bits });
                         }
                     }
@@ -96,6 +103,13 @@ impl Sort {
     pub(crate) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
         // Keys alone are sorted without values of any type.
         let values = if self.what.has_values() { self.values } else { "u32" };
+        if self.what == What::ThereAndBack {
+            return match (self.keys, values) {
+                ("u128", "u32") => self.there_and_back::<u128, u32>(device, seed, sabotage),
+                ("u128", _) => self.there_and_back::<u128, u64>(device, seed, sabotage),
+                _ => with_types!(self.keys, values, |K, V| self.there_and_back::<K, V>(device, seed, sabotage)),
+            };
+        }
         if self.keys == "u128" {
             return self.run_of::<u128, u32>(device, seed, sabotage);
         }
@@ -148,6 +162,7 @@ impl Sort {
             What::Positions => {
                 radix_argsort(&stream, &keys_in, len, self.bits.clone(), output.0, output.1, &mut scratch)
             }
+            What::ThereAndBack => unreachable!("it is no sort"),
         }?;
         stream.synchronize()?;
         let time = start.elapsed();
@@ -159,6 +174,52 @@ impl Sort {
             let expected = |i: usize| Some(values[order[i] as usize]);
             difference = values_out.read(sabotage)?.differs(&expected, &query);
         }
+        Ok(Answer { queries: len, time, difference })
+    }
+
+    /// Moves keys by one digit, computes values and bits of them on the CPU, and moves these and the keys back.
+    fn there_and_back<K: AnyKey, V: Word>(
+        &self,
+        device: &Device,
+        seed: u64,
+        sabotage: Option<Sabotage>,
+    ) -> Result<Answer> {
+        let len = self.len;
+        let keys: Vec<K> = Distribution::Uniform.keys(len, &mut data::rng(seed, &self.name()));
+        let of = |key: K| key.encode().parts()[0].wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let is_set = |key: K| of(key) >> 40 & 1 == 1;
+        let stream = device.stream()?;
+        let mut scratch = RadixSortScratch::<K>::for_one_pass(device, len)?;
+        let (keys_in, mut sorted) = (device.upload(&keys)?, device.alloc::<K>(len)?);
+        let mut keys_out = Output::<K>::new(device, "keys", len)?;
+        let mut values_out = Output::<V>::new(device, "values", len)?;
+        let mut bits_out = Output::<u32>::new(device, "bits", len.div_ceil(32))?;
+        let start = Instant::now();
+        let (from, to) = (keys_in.read_on(&stream)?.cast(), sorted.write_on(&stream)?.cast());
+        // SAFETY: the buffers are as long, and for this stream.
+        let moved = unsafe { scratch.move_keys(&stream, from, len, self.bits.clone(), to)? };
+        let in_order = sorted.to_vec()?;
+        let values = device.upload(&in_order.iter().map(|key| V::truncate(of(*key))).collect::<Vec<_>>())?;
+        let mask = |keys: &[K]| -> Vec<u32> {
+            let word = |keys: &[K]| keys.iter().rev().fold(0, |word, key| word << 1 | u32::from(is_set(*key)));
+            keys.chunks(32).map(word).collect()
+        };
+        let bits = device.upload(&mask(&in_order))?;
+        let values = Restored { sorted: values.read_on(&stream)?, out: values_out.buffer.write_on(&stream)? };
+        let others =
+            Restored { sorted: sorted.read_on(&stream)?.cast(), out: keys_out.buffer.write_on(&stream)?.cast() };
+        let bits = Restored { sorted: bits.read_on(&stream)?, out: bits_out.buffer.write_on(&stream)? };
+        // SAFETY: as above; the keys are the same.
+        unsafe { scratch.restore(&stream, &moved, values, others, bits)? };
+        stream.synchronize()?;
+        let time = start.elapsed();
+
+        let query = |i: usize| format!("element {i}");
+        let mut difference = keys_out.read(sabotage)?.differs(&|i| Some(keys[i]), &query);
+        difference = difference.or(values_out.read(sabotage)?.differs(&|i| Some(V::truncate(of(keys[i]))), &query));
+        let expected = mask(&keys);
+        let word = |i: usize| format!("word {i}");
+        difference = difference.or(bits_out.read(sabotage)?.differs(&|i| Some(expected[i]), &word));
         Ok(Answer { queries: len, time, difference })
     }
 }

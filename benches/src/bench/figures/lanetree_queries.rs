@@ -12,7 +12,7 @@ use crate::bench::queries::{self, batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Buffer, DeviceRanges, Harmonia, LaneTree, RangeScratch};
+use lanetree::{Buffer, DeviceRanges, FixedIndex, Harmonia, LaneTree, PieceScratch, RangeScratch};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -48,6 +48,8 @@ static TABLE: Table = Table {
     notes: &[
         "Kernels only, without hit masks. Ranges: located, summed up and copied, with all memory allocated beforehand; scans: the",
         "same ones by their lengths, each at its fixed place, by one kernel.",
+        "In pieces: queries are moved by 8 of their upper bits, answered, and their results moved back; only where the lowest nodes do",
+        "not fit into L2.",
         "x harmonia: the rate over the rate of a Harmonia over the same pairs, for the same queries, in the same run.",
     ],
     summary: None,
@@ -81,11 +83,38 @@ struct Subject<'a, W: BenchWord> {
 
 impl<W: BenchWord> Subject<'_, W> {
     fn row(&self, session: &Session, operation: &str, count: usize, timing: Timing, checksum: Checksum) -> Row {
-        let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
+        self.row_of("lanetree", session, (operation, count), timing, checksum)
+    }
+
+    fn row_of(
+        &self,
+        name: &'static str,
+        session: &Session,
+        (operation, count): (&str, usize),
+        timing: Timing,
+        checksum: Checksum,
+    ) -> Row {
+        let row = Row::new(TABLE.name, name, operation, count, timing, checksum).on(session.device_name());
         let mut row = self.data.label(row);
         row.set("bytes_per_key", self.tree.bytes() as f64 / self.data.len() as f64);
         row
     }
+
+    /// The memory with which queries in an order are answered in pieces; none where the tree answers them directly.
+    fn pieces(&self, session: &Session, count: usize, order: Order) -> Result<Option<PieceScratch<W>>> {
+        let gains = FixedIndex::pieces(&self.tree, &batch_order(order), count as u64).is_some();
+        Ok(if gains { Some(PieceScratch::new(&session.device, count)?) } else { None })
+    }
+}
+
+/// What a row of a way of answering is called.
+fn name_of<W: BenchWord>(pieces: Option<&PieceScratch<W>>) -> &'static str {
+    if pieces.is_some() { "lanetree in pieces" } else { "lanetree" }
+}
+
+/// Directly, and in pieces where that is a way of its own.
+fn ways<W: BenchWord>(pieces: &Option<PieceScratch<W>>) -> impl Iterator<Item = Option<&PieceScratch<W>>> {
+    [None, pieces.as_ref()].into_iter().take(1 + usize::from(pieces.is_some()))
 }
 
 /// All queries, or random and sorted look-ups only.
@@ -161,6 +190,13 @@ fn look_ups<W: BenchWord>(
     row.set("order", order.name());
     row.set("hit_rate", hit_rate);
     session.push(row);
+    let Some(pieces) = subject.pieces(session, queries.len(), order)? else { return Ok(()) };
+    let on = || subject.tree.on(&session.stream).in_pieces(&pieces);
+    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
+    let mut row = subject.row_of(name_of(Some(&pieces)), session, ("get", queries.len()), timing, checksum);
+    row.set("order", order.name());
+    row.set("hit_rate", hit_rate);
+    session.push(row);
     Ok(())
 }
 
@@ -179,25 +215,27 @@ fn ordered<W: BenchWord>(
         row.set("hit_rate", 0.5);
         session.push(row);
     };
-    let known = batch_order(order);
-    let on = subject.tree.on(&session.stream).order(known);
-    let (timing, checksum) = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
-    let row = subject.row(session, "lower_bound", count, timing, checksum);
-    push(session, row);
-    let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-        |(keys, values)| {
-            Ok(subject.tree.on(&session.stream).order(known).miss(miss()).predecessor(queries, keys, values)?)
-        },
-    )?;
-    let (keys, values) = out;
-    let by_key = session.check(&what, "keys", &keys, count, miss(), |i| subject.data.keys[batch.origins[i].rank()])?;
-    let by_value =
-        session.check(&what, "values", &values, count, miss(), |i| subject.data.values[batch.origins[i].rank()])?;
-    let row = subject.row(session, "predecessor", count, timing, by_key.and(by_value));
-    push(session, row);
+    let pieces = subject.pieces(session, count, order)?;
+    for pieces in ways(&pieces) {
+        let on = || subject.tree.on(&session.stream).order(batch_order(order)).in_pieces(pieces);
+        let (timing, checksum) =
+            queries::lower_bounds(session, &what, batch, |ranks| on().lower_bound(queries, ranks))?;
+        let row = subject.row_of(name_of(pieces), session, ("lower_bound", count), timing, checksum);
+        push(session, row);
+        let on = || subject.tree.on(&session.stream).order(batch_order(order)).in_pieces(pieces);
+        let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
+            |(keys, values)| Ok(on().miss(miss()).predecessor(queries, keys, values)?),
+        )?;
+        let ((keys, values), data) = (out, subject.data);
+        let by_key = session.check(&what, "keys", &keys, count, miss(), |i| data.keys[batch.origins[i].rank()])?;
+        let by_value =
+            session.check(&what, "values", &values, count, miss(), |i| data.values[batch.origins[i].rank()])?;
+        let row = subject.row_of(name_of(pieces), session, ("predecessor", count), timing, by_key.and(by_value));
+        push(session, row);
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod asof_join;
 mod combine;
 mod compact;
 mod host;
+mod in_pieces;
 mod inherent;
 mod inherent_combinations;
 mod inherent_forms;
@@ -39,6 +40,7 @@ pub use combine::Made;
 pub use combine::{Combine, CombineScratch, Operand, PairOperand, Sorted};
 pub use compact::{clear, compact, copy};
 pub use host::HostForm;
+pub use in_pieces::PieceScratch;
 pub use iter::Iter;
 pub use join::{DeviceMatches, JoinScratch};
 #[doc(hidden)]
@@ -63,6 +65,7 @@ pub use staging::Staging;
 pub use steps::{RowsOfProbes, Steps, asof_on_host, asof_searches, check_ranges};
 
 use core::fmt::Debug;
+use core::ops::Range;
 pub use lanetree_base::aggregate_steps::DeviceAggregates;
 use lanetree_base::{BatchOrder, Op, Result, UpdateReport};
 use lanetree_layout::{AnyKey, Value};
@@ -199,6 +202,13 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// This tuning, for queries in an order. An index that gains nothing from it ignores it.
     fn in_order(tuning: Self::Tuning, _order: BatchOrder) -> Self::Tuning {
         tuning
+    }
+
+    /// By which bits of their order-preserving words `count` queries are to be moved, so that those of a piece of the key space are
+    /// answered one after another: at most 8 bits. `None` where that gains nothing, and for a number of queries that
+    /// [cannot be moved](lanetree_primitives::can_be_moved).
+    fn pieces(&self, _tuning: &Self::Tuning, _count: u64) -> Option<Range<u32>> {
+        None
     }
 
     /// Launches a batch of queries, at least one. `tuning` says how look-ups are done.

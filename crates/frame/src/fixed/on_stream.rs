@@ -2,7 +2,7 @@
 
 use super::asof::Searches;
 use super::options::{QueryOptions, Uses};
-use super::{AsOf, BitsOf, FixedIndex, Query, Side, TASK, View};
+use super::{AsOf, BitsOf, FixedIndex, PieceScratch, Query, Side, TASK, View};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_base::Error;
 use lanetree_base::error::{check_buffer, same_device};
@@ -19,7 +19,8 @@ use lanetree_simt::{AllPairs, GetBatch, Global, Near, NeighborBatch, RankBatch};
 ///
 /// Optional arguments come first, as builder calls: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
 /// [`limit`](Self::limit) and [`limits`](Self::limits), [`kind`](Self::kind) and [`valid`](Self::valid). An option that the query
-/// doesn't use is [`Error::UnusedOption`]. `order` is the exception: queries that can't use it ignore it.
+/// doesn't use is [`Error::UnusedOption`]. `order` and [`in_pieces`](Self::in_pieces) are the exceptions: queries that can't use them
+/// ignore them.
 ///
 /// ```
 /// use lanetree::{BatchOrder, Device, LaneTree};
@@ -38,9 +39,11 @@ use lanetree_simt::{AllPairs, GetBatch, Global, Near, NeighborBatch, RankBatch};
 pub struct OnStream<'a, I: FixedIndex> {
     pub(super) index: &'a I,
     pub(super) stream: &'a Stream,
-    tuning: I::Tuning,
+    pub(super) tuning: I::Tuning,
     /// What the next query is asked for.
     pub(super) options: QueryOptions<'a, I::Value>,
+    /// With what large batches are answered in pieces.
+    pub(super) pieces: Option<&'a PieceScratch<I::Key>>,
 }
 
 crate::query_options! {
@@ -50,7 +53,7 @@ crate::query_options! {
 impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// Queries of this index on a stream of its device.
     pub fn new(index: &'a I, stream: &'a Stream) -> Self {
-        Self { index, stream, tuning: I::Tuning::default(), options: QueryOptions::default() }
+        Self { index, stream, tuning: I::Tuning::default(), options: QueryOptions::default(), pieces: None }
     }
 
     /// Checks that nothing was named that a query would not use.
@@ -155,7 +158,10 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         let hits = optional_mut(hits, self.stream)?;
         let (queries, values) = (bits::<I::Key>(self.stream, queries)?, values.write_on(self.stream)?);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.launch(&Query::Get(GetBatch { queries, count: count as u64, values, hits, miss })) }
+        unsafe {
+            let batch = GetBatch { queries, count: count as u64, values, hits, miss };
+            self.launch_each((count, queries), [Query::Get(batch)])
+        }
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
@@ -191,7 +197,10 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         }
         let (queries, ranks) = (bits::<I::Key>(self.stream, queries)?, ranks.write_on(self.stream)?);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.launch(&Query::Rank(RankBatch { queries, count: count as u64, ranks, upper: side as u32 })) }
+        unsafe {
+            let batch = RankBatch { queries, count: count as u64, ranks, upper: side as u32 };
+            self.launch_each((count, queries), [Query::Rank(batch)])
+        }
     }
 
     /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`;
@@ -240,7 +249,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     ) -> Result<()> {
         self.options.check("asof", Uses::Miss)?;
         let miss = self.options.miss();
-        let of_index = OnStream::new(self.index, self.stream).tuned(self.tuning).hits(hits).miss(miss);
+        let of_index = OnStream { pieces: self.pieces, ..OnStream::new(self.index, self.stream) };
+        let of_index = of_index.tuned(self.tuning).hits(hits).miss(miss);
         of_index.neighbor(queries.len(), queries, keys, values, &how.searches::<I::Key>()?)
     }
 
@@ -320,7 +330,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         };
         let finds_both = self.index.finds_both(&self.tuning, batch.count);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        searches.queries(batch, finds_both).try_for_each(|query| unsafe { self.launch(&query) })
+        unsafe { self.launch_each((count, batch.queries), searches.queries(batch, finds_both)) }
     }
 
     /// Copies all pairs, in ascending order of their keys. Elements past them are not changed.

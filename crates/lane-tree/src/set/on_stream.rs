@@ -2,7 +2,7 @@
 
 use super::none;
 use crate::LaneTree;
-use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, RangeScratch, Uses};
+use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, PieceScratch, RangeScratch, Uses};
 use lanetree_frame::{BatchOrder, Buffer, Result, Stream};
 use lanetree_layout::AnyKey;
 
@@ -24,6 +24,12 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     #[must_use]
     pub fn order(self, order: BatchOrder) -> Self {
         Self(self.0.order(order))
+    }
+
+    /// As [`OnStream::in_pieces`].
+    #[must_use]
+    pub fn in_pieces(self, scratch: impl Into<Option<&'a PieceScratch<K>>>) -> Self {
+        Self(self.0.in_pieces(scratch))
     }
 
     /// Looks up `queries`: bit `i % 32` of `hits[i / 32]`, the hit mask, becomes whether key `queries[i]` is in the set.

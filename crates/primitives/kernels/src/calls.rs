@@ -10,7 +10,8 @@ use crate::operations::{CheckOrder, CheckOrderArgs, FoldKinds, FoldKindsArgs, Ma
 use crate::radix_sort::{
     HistogramArgs, HistogramU32, HistogramU64, HistogramU128, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32,
     OnesweepU32U32, OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64, OnesweepU128, OnesweepU128U32,
-    OnesweepU128U64, SmallSort, SmallSortArgs,
+    OnesweepU128U64, RestoreArgs, RestoreU32U32, RestoreU32U64, RestoreU64U32, RestoreU64U64, RestoreU128U32,
+    RestoreU128U64, SmallSort, SmallSortArgs,
 };
 use crate::runs::{Last, Lengths, Reduction, RunArgs, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan, ScanArgs};
@@ -189,6 +190,19 @@ pub fn tile<K: KeyWord, V: Word>(values: bool) -> u64 {
 /// Threads of a block of [`onesweep`].
 pub fn threads<K: KeyWord, V: Word>(values: bool) -> u32 {
     pass::<K, V>(values).2
+}
+
+/// The way back from a pass over keys alone, in blocks of its [`threads`] and tiles of its [`tile`].
+pub fn restore<K: KeyWord, V: Word>(args: &RestoreArgs<K, V>) -> Call<'_> {
+    let entry = match (K::BITS, V::BITS) {
+        (32, 32) => RestoreU32U32::ENTRY,
+        (32, _) => RestoreU32U64::ENTRY,
+        (64, 32) => RestoreU64U32::ENTRY,
+        (64, _) => RestoreU64U64::ENTRY,
+        (_, 32) => RestoreU128U32::ENTRY,
+        (_, _) => RestoreU128U64::ENTRY,
+    };
+    Call::new(entry, args)
 }
 
 /// The sort of few elements.

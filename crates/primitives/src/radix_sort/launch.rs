@@ -200,3 +200,8 @@ impl<K: KeyWord> Sort<'_, K> {
 pub(super) fn smallest_tile<K: KeyWord, V: Word>() -> u64 {
     tile::<K, V>(false).min(tile::<K, V>(true))
 }
+
+/// The elements of a block of a pass over keys alone.
+pub(super) fn tile_of_keys<K: KeyWord>() -> u64 {
+    tile::<K, u32>(false)
+}

@@ -7,6 +7,7 @@
 
 mod launch;
 mod native;
+mod restore;
 mod sortable;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use lanetree_simt::{Global, GlobalMut};
 pub(crate) use launch::is_small;
 use launch::{Arrays, Counters, Sort, smallest_tile};
 pub(super) use native::sort_pairs as sort_on_host;
+pub use restore::{Moved, Restored, can_be_moved};
 pub use sortable::{SortInput, SortOutput};
 
 /// Words before the states: a counter per pass, and padding so that the states begin on a line of their own.

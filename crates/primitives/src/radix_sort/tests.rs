@@ -223,3 +223,57 @@ fn what_cannot_be_sorted_is_refused_with_the_numbers() {
     let mut foreign = elsewhere.alloc::<u32>(3).unwrap();
     assert!(radix_sort(&stream, &keys, 3, 0..8, &mut foreign, &mut one_pass).is_err());
 }
+
+/// Moves keys by one digit, and values, keys and bits that were made of the moved keys back.
+fn check_restored<K: AnyKey, V: Word>(device: &Device, shape: Shape, len: usize, bits: Range<u32>) {
+    let name = format!("{shape:?} {len} {}/{} {bits:?}", K::NAME, V::NAME);
+    let stream = device.stream().unwrap();
+    let input: Vec<K> = keys(shape, len);
+    let of = |key: &K| key.encode().parts()[0].wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (keys, mut moved_keys) = (device.upload(&input).unwrap(), device.alloc::<K>(len).unwrap());
+    let mut scratch = RadixSortScratch::<K>::for_one_pass(device, len).unwrap();
+    let (from, to) = (bits_of(&stream, &keys).unwrap(), bits_of_mut(&stream, &mut moved_keys).unwrap());
+    // SAFETY: the buffers are as long.
+    let moved = unsafe { scratch.move_keys(&stream, from, len, bits.clone(), to).unwrap() };
+    let in_order = moved_keys.to_vec().unwrap();
+    assert_eq!(in_order, order(&input, &bits).into_iter().map(|i| input[i]).collect::<Vec<_>>(), "{name}");
+
+    let values = device.upload(&in_order.iter().map(|key| V::truncate(of(key))).collect::<Vec<_>>()).unwrap();
+    let mut words = vec![0_u32; len.div_ceil(32)];
+    in_order.iter().enumerate().for_each(|(i, key)| words[i / 32] |= ((of(key) >> 40 & 1) as u32) << (i % 32));
+    let hits = device.upload(&words).unwrap();
+    let mut values_out = upload(device, &vec![V::default(); len]);
+    let mut keys_out = upload(device, &vec![K::default(); len]);
+    let mut hits_out = upload(device, &vec![u32::MAX; words.len()]);
+    let (values_to, keys_to) = (values_out.write_on(&stream).unwrap(), bits_of_mut(&stream, &mut keys_out).unwrap());
+    let values = Restored { sorted: values.read_on(&stream).unwrap(), out: values_to };
+    let others = Restored { sorted: bits_of(&stream, &moved_keys).unwrap(), out: keys_to };
+    let hits = Restored { sorted: hits.read_on(&stream).unwrap(), out: hits_out.write_on(&stream).unwrap() };
+    // SAFETY: as above, and the keys are the same.
+    unsafe { scratch.restore(&stream, &moved, values, others, hits).unwrap() };
+    let expected: Vec<V> = input.iter().map(|key| V::truncate(of(key))).collect();
+    assert_eq!(sorted(&values_out), expected, "values, {name}");
+    assert_eq!(sorted(&keys_out), input, "keys, {name}");
+    let hits = sorted(&hits_out);
+    let found = |i: usize| hits[i / 32] >> (i % 32) & 1 == 1;
+    assert!(input.iter().enumerate().all(|(i, key)| found(i) == (of(key) >> 40 & 1 == 1)), "bits, {name}");
+    assert!((len..32 * words.len()).all(|i| !found(i)), "bits past the end, {name}");
+}
+
+#[test]
+fn what_was_made_of_moved_keys_goes_back_to_their_order() {
+    let tile = calls::tile::<u64, u32>(false) as usize;
+    for (seed, len) in [513, tile - 1, tile, tile + 1, 3 * tile + 77].into_iter().enumerate() {
+        let device = Device::emulated_with_seed(seed as u64);
+        check_restored::<u64, u64>(&device, SHAPES[seed], len, 56..64);
+        check_restored::<u64, u32>(&device, Shape::Few, len, 3..5);
+    }
+    let device = Device::emulated_with_seed(9);
+    for shape in SHAPES {
+        check_restored::<i64, u64>(&device, shape, 9000, 56..64);
+        check_restored::<u32, u32>(&device, shape, 13_000, 24..32);
+    }
+    check_restored::<i32, u64>(&device, Shape::Random, 25_000, 24..32);
+    check_restored::<u128, u32>(&device, Shape::Random, 7000, 120..128);
+    check_restored::<i128, u64>(&device, Shape::Random, 7000, 60..68);
+}

@@ -1,6 +1,6 @@
 //! The instances that are compiled, and their tuning.
 
-use super::{Histogram, Onesweep, SmallSort};
+use super::{Histogram, Onesweep, Restore, SmallSort};
 use lanetree_simt::instance;
 
 macro_rules! instances {
@@ -44,3 +44,23 @@ pub type HistogramU128 = Histogram<u128, 16, 4>;
 instance!(primitives_sort_u32__histogram, primitives_sort_u32, HistogramU32);
 instance!(primitives_sort_u64__histogram, primitives_sort_u64, HistogramU64);
 instance!(primitives_sort_u128__histogram, primitives_sort_u128, HistogramU128);
+
+macro_rules! restore {
+    ($($name:ident: $key:ident, $value:ident => $warps:literal, $items:literal, $blocks:literal;)*) => {
+        pastey::paste! {$(
+            #[doc = concat!("The way back from a pass over keys, for values: `", stringify!($name), "`.")]
+            pub type [<Restore $name:camel>] = Restore<$key, $value, $warps, $items, $blocks>;
+            instance!([<primitives_restore_ $name __restore>], [<primitives_restore_ $name>], [<Restore $name:camel>]);
+        )*}
+    };
+}
+
+// Warps and elements per thread as in the passes over keys alone, whose tiles these are.
+restore! {
+    u32_u32: u32, u32 => 16, 24, 2;
+    u32_u64: u32, u64 => 16, 24, 2;
+    u64_u32: u64, u32 => 12, 20, 2;
+    u64_u64: u64, u64 => 12, 20, 2;
+    u128_u32: u128, u32 => 8, 12, 2;
+    u128_u64: u128, u64 => 8, 12, 2;
+}

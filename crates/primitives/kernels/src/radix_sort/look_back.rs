@@ -1,7 +1,7 @@
 //! The sums of digits' counts: within a tile, and over the tiles before (decoupled look-back).
 
 use super::RADIX;
-use lanetree_simt::{FULL_MASK, GlobalMut, Order, Scope, Shared, Simt, WARP, Word};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Order, Scope, Shared, Simt, WARP, Word};
 
 /// Elements among which one launch may look back: the sums of their counts fit the 30 bits that a
 /// state has for them. More elements take several launches per pass.
@@ -84,6 +84,17 @@ impl States {
         }
         before
     }
+}
+
+/// Per thread. How many elements before a tile have a digit, of which the tile has `count`: from what a pass in one launch has left.
+///
+/// # Safety
+/// The words are the pass's states, which nobody writes any more.
+#[inline(always)]
+pub(super) unsafe fn sum_before<S: Simt>(simt: S, states: Global<u32>, tile: u32, digit: u32, count: u32) -> u32 {
+    // SAFETY: the caller's promise.
+    let sum = unsafe { simt.load(states, States::index(tile, digit), Hint::ReadOnly) };
+    (sum & VALUE) - count
 }
 
 /// The first warps of a block, one thread per digit, all lanes. The sum of the values of the warp's

@@ -10,12 +10,15 @@
 //! running.
 //!
 //! A few elements are sorted by one launch of [`SmallSort`].
+//!
+//! What was computed for the keys that one pass has moved goes back to the keys' own order by one launch of [`Restore`].
 
 mod histogram;
 mod instances;
 mod look_back;
 mod offsets;
 mod onesweep;
+mod restore;
 mod small;
 
 pub use histogram::{HISTOGRAM_THREADS, HISTOGRAM_TILE, Histogram, HistogramArgs};
@@ -23,6 +26,7 @@ pub use instances::*;
 pub use look_back::MAX_PORTION;
 pub use offsets::{Offsets, OffsetsArgs};
 pub use onesweep::{Onesweep, OnesweepArgs};
+pub use restore::{Restore, RestoreArgs};
 pub use small::{SMALL_SORT, SmallSort, SmallSortArgs};
 
 use core::ops::Range;

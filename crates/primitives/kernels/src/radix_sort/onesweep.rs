@@ -104,9 +104,7 @@ impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: us
     unsafe fn tile<S: Simt>(simt: S, len: u64) -> Tile {
         // SAFETY: written before a barrier.
         let number = unsafe { simt.shared_load(Self::TILE_NUMBER, 0) };
-        let first = u64::from(number) * u64::from(Self::TILE);
-        let is_whole = len - first >= u64::from(Self::TILE);
-        Tile { number, first, is_whole, valid: if is_whole { Self::TILE } else { (len - first) as u32 } }
+        Tile::new(number, Self::TILE, len)
     }
 
     /// Per thread. The thread's elements of a tile; `fill` for elements past the end.
@@ -114,7 +112,7 @@ impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: us
     /// # Safety
     /// The tile's elements lie in `from`.
     #[inline(always)]
-    unsafe fn load<S: Simt, T: KeyWord>(simt: S, from: Global<T>, tile: &Tile, fill: T) -> [T; ITEMS] {
+    pub(super) unsafe fn load<S: Simt, T: KeyWord>(simt: S, from: Global<T>, tile: &Tile, fill: T) -> [T; ITEMS] {
         // Everything that depends on the thread goes into the pointer, so each element has a constant offset and needs
         // no register.
         let own = Self::own(simt);
@@ -186,7 +184,7 @@ impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: us
     /// # Safety
     /// The warp's counters hold its next places.
     #[inline(always)]
-    unsafe fn rank<S: Simt>(simt: S, counters: Shared<u32>, digit: u32) -> u32 {
+    pub(super) unsafe fn rank<S: Simt>(simt: S, counters: Shared<u32>, digit: u32) -> u32 {
         let peers = simt.match_low_bits(FULL_MASK, digit, DIGIT_BITS);
         let below = (peers & simt.lanes_below()).count_ones();
         // SAFETY: a counter of the warp, which the collectives keep from changing while it is read.
@@ -203,14 +201,24 @@ impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: us
 }
 
 /// A block's part of the input.
-struct Tile {
-    number: u32,
+pub(super) struct Tile {
+    pub(super) number: u32,
     /// Its first element.
-    first: u64,
+    pub(super) first: u64,
     /// Its elements.
-    valid: u32,
+    pub(super) valid: u32,
     /// Whether there are as many as there can be.
     is_whole: bool,
+}
+
+impl Tile {
+    /// One of tiles of `tile` elements, of `len` in all.
+    #[inline(always)]
+    pub(super) fn new(number: u32, tile: u32, len: u64) -> Self {
+        let first = u64::from(number) * u64::from(tile);
+        let is_whole = len - first >= u64::from(tile);
+        Self { number, first, is_whole, valid: if is_whole { tile } else { (len - first) as u32 } }
+    }
 }
 
 const fn max(a: u32, b: u32) -> u32 {
