@@ -451,6 +451,7 @@ pub(crate) fn make_upper<K: KeyWord>(
             if let Some(found) = gap(&firsts) {
                 (args.split, args.gap) = found;
                 make(&args)?;
+                stream.synchronize()?;
             }
         }
     }
@@ -459,7 +460,6 @@ pub(crate) fn make_upper<K: KeyWord>(
     let found = [summary[4] as u32, (summary[4] >> 32) as u32];
     shape.formats =
         (built.shape.formats & ((1 << FORMAT_BITS) - 1)) | found[0] | found[1] << FORMAT_BITS | exact_levels;
-    stream.synchronize()?;
     built.shape = shape;
     Ok(())
 }

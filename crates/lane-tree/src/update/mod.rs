@@ -117,7 +117,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         ahead::load(&self.device, || ahead::of_changes::<K, V>(batch.keys.len()));
         let found = loop {
             self.plan(stream, batch, scratch)?;
-            let words = scratch.findings.to_vec()?;
+            let words = scratch.notes.read()?;
             if scratch.sort.check(&words[SORTED_AT..])? {
                 break Findings::of(&words);
             }
@@ -153,18 +153,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let count = batch.keys.len();
         let parts = self.parts.get()?;
         let leaf_nodes = parts.shape.leaf_nodes as usize;
-        scratch.reserve_bits(&self.device, leaf_nodes)?;
+        scratch.notes.clear(&self.device, stream, leaf_nodes)?;
         scratch.lists.reserve(&self.device, count.min(leaf_nodes))?;
-        scratch.marks.fill_zero(stream)?;
-        scratch.must_split.fill_zero(stream)?;
-        scratch.findings.fill_zero(stream)?;
-        scratch.sort.sort(stream, batch, &mut scratch.findings, SORTED_AT)?;
+        scratch.sort.sort(stream, batch, scratch.notes.buffer(), SORTED_AT)?;
         let folded = match (batch.kinds, scratch.sort.folded()) {
             (Some(_), Some(folded)) => folded.read_on(stream)?,
             _ => Global::null(),
         };
-        let findings = scratch.findings.write_on(stream)?;
-        let unsorted = findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const();
         let args = SearchArgs {
             tree: self.tree_ref(stream)?,
             keys: scratch.sort.sorted().read_on(stream)?.cast::<K::Bits>(),
@@ -174,8 +169,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             located: scratch.located.write_on(stream)?,
             buckets: scratch.buckets.write_on(stream)?,
             counts: scratch.counts.write_on(stream)?,
-            tally: findings.byte_add(TALLY as u64 * 8),
-            unsorted,
+            tally: scratch.notes.at(stream, TALLY)?,
+            unsorted: scratch.notes.unsorted(stream)?,
         };
         // SAFETY: the scratch memory is for `count` operations; the tree is borrowed.
         unsafe {
@@ -189,7 +184,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 marks: buckets.marks.as_const(),
                 listed: scratch.lists.listed.write_on(stream)?,
                 spans: scratch.lists.spans.write_on(stream)?,
-                listed_count: findings.byte_add(LISTED as u64 * 8),
+                listed_count: scratch.notes.at(stream, LISTED)?,
             };
             let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
             nodes.most_listed = TUNING.on(stream.device())?.most_listed(leaf_nodes as u64);
@@ -231,14 +226,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<BucketChangesArgs<K::Bits, V>> {
-        let findings = scratch.findings.write_on(stream)?;
         Ok(BucketChangesArgs {
             tree: self.tree_ref(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
-            unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
-            marks: scratch.marks.write_on(stream)?,
+            unsorted: scratch.notes.unsorted(stream)?,
+            marks: scratch.notes.marks(stream)?,
             full: scratch.full.write_on(stream)?,
-            full_count: findings.byte_add(FULL as u64 * 8),
+            full_count: scratch.notes.at(stream, FULL)?,
             shifts: scratch.shifts.write_on(stream)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
@@ -253,19 +247,19 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<NodeChangesArgs<K::Bits, V>> {
-        let findings = scratch.findings.write_on(stream)?;
-        let lists = &mut scratch.lists;
+        let changes = Self::changes(stream, batch, scratch)?;
+        let UpdateScratch { notes, lists, .. } = scratch;
         Ok(NodeChangesArgs {
             tree: self.tree_ref(stream)?,
             listed: lists.listed.read_on(stream)?,
-            listed_count: findings.byte_add(LISTED as u64 * 8).as_const(),
+            listed_count: notes.at(stream, LISTED)?.as_const(),
             most_listed: u64::MAX,
             spans: lists.spans.read_on(stream)?,
             plans: lists.plans.write_on(stream)?,
-            counts: findings.byte_add(FOUND as u64 * 8),
+            counts: notes.at(stream, FOUND)?,
             new_bucket: u64::from(self.parts.get()?.shape.buckets),
-            must_split: scratch.must_split.write_on(stream)?,
-            changes: Self::changes(stream, batch, scratch)?,
+            must_split: notes.must_split(stream)?,
+            changes,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
             ends: GlobalMut::null(),
@@ -274,8 +268,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// Launches the changes of buckets, and of nodes that are listed and not split, at most `most_nodes`. Records
-    /// keep the ranks of before.
+    /// Launches the changes of buckets, and of nodes that are listed and not split. Records keep the ranks of before.
     ///
     /// # Safety
     /// All was planned.
@@ -283,16 +276,18 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         stream: &Stream,
         buckets: &BucketChangesArgs<K::Bits, V>,
         nodes: &NodeChangesArgs<K::Bits, V>,
-        most_nodes: u64,
+        found: &Findings,
     ) -> Result<()> {
         // SAFETY: the caller's.
         unsafe {
-            if most_nodes > 0 {
-                launch::over(stream, most_nodes, WARP, CHANGE_WARPS * WARP)?.run(calls::write_nodes(nodes))?;
+            if found.listed > 0 {
+                launch::over(stream, found.listed, WARP, CHANGE_WARPS * WARP)?.run(calls::write_nodes(nodes))?;
             }
             launch::over(stream, buckets.changes.count, 1, BUCKET_THREADS)?.run(calls::write_buckets(buckets))?;
-            let threads = buckets.changes.count.min(SHIFT_THREADS);
-            launch::over(stream, threads, 1, THREADS)?.run(calls::write_shifts(buckets))?;
+            if found.full > 0 {
+                let threads = found.full.min(SHIFT_THREADS);
+                launch::over(stream, threads, 1, THREADS)?.run(calls::write_shifts(buckets))?;
+            }
         }
         Ok(())
     }
@@ -308,8 +303,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ) -> Result<()> {
         let mut buckets = self.changes_of_buckets(stream, batch, scratch)?;
         let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
-        scratch.formats.fill_zero(stream)?;
-        nodes.formats = scratch.formats.write_on(stream)?;
+        nodes.formats = scratch.notes.formats(stream)?;
         ready()?;
         self.parts.change(|parts| {
             let replicas =
@@ -328,13 +322,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             };
             // SAFETY: the buckets and nodes have room.
             unsafe {
-                Self::launch_changes(stream, &buckets, &nodes, found.listed)?;
+                Self::launch_changes(stream, &buckets, &nodes, found)?;
                 launch::over(stream, u64::from(leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
-            let written = scratch.formats.to_vec()?[0];
+            if found.listed > 0 {
+                parts.shape.formats |= scratch.notes.read_formats()? & ((1 << FORMAT_BITS) - 1);
+            } else {
+                stream.synchronize()?;
+            }
             parts.shape.len = parts.shape.len.wrapping_add(found.growth());
             found.new_buckets.add_to(&mut parts.shape);
-            parts.shape.formats |= written & ((1 << FORMAT_BITS) - 1);
             Ok(())
         })
     }

@@ -1,9 +1,12 @@
 //! The scratch memory of batches.
 
 use super::new_buckets::NewBuckets;
+use crate::bulk::read;
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_lane_tree::MOST_NODE_PLAN_WORDS;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
+use lanetree_runtime::Stream;
+use lanetree_simt::{Global, GlobalMut};
 
 /// Words of the findings, from which [`Findings`] are read: the operations' tally.
 pub(super) const TALLY: usize = 0;
@@ -11,10 +14,79 @@ pub(super) const TALLY: usize = 0;
 pub(super) const LISTED: usize = 5;
 /// [`Findings::split`]; then both numbers of [`Findings::new_buckets`].
 pub(super) const FOUND: usize = 6;
-/// How many buckets have no room of their own.
+/// [`Findings::full`].
 pub(super) const FULL: usize = 9;
 /// The sort's findings begin here.
 pub(super) const SORTED_AT: usize = 10;
+
+/// The formats of nodes that were written: its lower half.
+const FORMATS: usize = SORTED_AT + OPERATION_FINDINGS;
+/// Words beside the nodes' bits.
+const NOTED: usize = FORMATS + 1;
+
+/// What kernels note of a batch, from zeros on: words from which [`Findings`] are read, and two bits for each node. In one buffer,
+/// since a batch may be so small that each call of the driver counts.
+#[derive(Debug)]
+pub(super) struct Notes {
+    /// [`NOTED`] words; then the nodes' bits of each kind.
+    words: Buffer<u64>,
+    /// Words of the bits of one kind.
+    bit_words: usize,
+}
+
+impl Notes {
+    /// Makes room for the bits of `nodes` nodes, and zeroes everything in the stream's order.
+    pub(super) fn clear(&mut self, device: &Device, stream: &Stream, nodes: usize) -> Result<()> {
+        self.bit_words = nodes.div_ceil(64);
+        let len = NOTED + 2 * self.bit_words;
+        if self.words.len() < len {
+            self.words = device.alloc(len.next_power_of_two())?;
+        }
+        Ok(self.words.fill_zero_range(stream, 0..len)?)
+    }
+
+    /// The buffer, for the sort, which writes from [`SORTED_AT`] on.
+    pub(super) fn buffer(&mut self) -> &mut Buffer<u64> {
+        &mut self.words
+    }
+
+    /// The address of a word, which the stream may write.
+    pub(super) fn at(&mut self, stream: &Stream, word: usize) -> Result<GlobalMut<u64>> {
+        Ok(self.words.write_on(stream)?.byte_add(8 * word as u64))
+    }
+
+    /// Whether the batch is not sorted: not 0 then.
+    pub(super) fn unsorted(&mut self, stream: &Stream) -> Result<Global<u64>> {
+        Ok(self.at(stream, SORTED_AT + 1)?.as_const())
+    }
+
+    /// A bit per node: must be rewritten.
+    pub(super) fn marks(&mut self, stream: &Stream) -> Result<GlobalMut<u32>> {
+        Ok(self.at(stream, NOTED)?.cast())
+    }
+
+    /// A bit per node: must be split.
+    pub(super) fn must_split(&mut self, stream: &Stream) -> Result<GlobalMut<u32>> {
+        Ok(self.at(stream, NOTED + self.bit_words)?.cast())
+    }
+
+    /// The formats of nodes that are written.
+    pub(super) fn formats(&mut self, stream: &Stream) -> Result<GlobalMut<u32>> {
+        Ok(self.at(stream, FORMATS)?.cast())
+    }
+
+    /// The formats of nodes that were written. Waits for the stream.
+    pub(super) fn read_formats(&self) -> Result<u32> {
+        Ok(read(&self.words, FORMATS)? as u32)
+    }
+
+    /// The words that are not nodes' bits. Waits for the stream.
+    pub(super) fn read(&self) -> Result<[u64; NOTED]> {
+        let mut words = [0; NOTED];
+        self.words.copy_range_to(0, &mut words)?;
+        Ok(words)
+    }
+}
 
 /// What a batch does to a tree.
 #[derive(Clone, Copy)]
@@ -31,14 +103,16 @@ pub(super) struct Findings {
     pub(super) split: u64,
     /// The buckets that the others get and leave.
     pub(super) new_buckets: NewBuckets,
+    /// How many buckets have no room of their own.
+    pub(super) full: u64,
 }
 
 impl Findings {
     pub(super) fn of(words: &[u64]) -> Self {
         let [inserted, replaced, removed, unmatched, unreached] = core::array::from_fn(|i| words[TALLY + i]);
         let [split, new, old] = core::array::from_fn(|i| words[FOUND + i]);
-        let (listed, new_buckets) = (words[LISTED], NewBuckets { new, old });
-        Self { inserted, replaced, removed, unmatched, unreached, listed, split, new_buckets }
+        let (listed, new_buckets, full) = (words[LISTED], NewBuckets { new, old }, words[FULL]);
+        Self { inserted, replaced, removed, unmatched, unreached, listed, split, new_buckets, full }
     }
 
     /// By how many pairs the tree grows, wrapping.
@@ -71,14 +145,8 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) full: Buffer<u32>,
     /// What the bucket of an operation hands to another.
     pub(super) shifts: Buffer<u32>,
-    pub(super) findings: Buffer<u64>,
-    /// The formats of nodes that were written.
-    pub(super) formats: Buffer<u32>,
+    pub(super) notes: Notes,
     pub(super) scan: ScanScratch,
-    /// Bit per node: must be rewritten.
-    pub(super) marks: Buffer<u32>,
-    /// Bit per node: must be split.
-    pub(super) must_split: Buffer<u32>,
     pub(super) lists: NodeLists,
     pub(super) sizes: NodeSizes,
 }
@@ -176,26 +244,12 @@ impl<K: AnyKey> UpdateScratch<K> {
             before: device.alloc(n + 1)?,
             full: device.alloc(n)?,
             shifts: device.alloc(n)?,
-            findings: device.alloc(SORTED_AT + OPERATION_FINDINGS)?,
-            formats: device.alloc(1)?,
+            notes: Notes { words: device.alloc(NOTED)?, bit_words: 0 },
             // The lists are not longer.
             scan: ScanScratch::new(device, n)?,
-            marks: device.alloc(0)?,
-            must_split: device.alloc(0)?,
             lists: NodeLists::new(device, 0)?,
             sizes: NodeSizes::new(device, 0)?,
         })
-    }
-
-    /// Makes room for a bit of each kind for each of `nodes` nodes.
-    pub(super) fn reserve_bits(&mut self, device: &Device, nodes: usize) -> Result<()> {
-        let words = nodes.div_ceil(32);
-        for bits in [&mut self.marks, &mut self.must_split] {
-            if bits.len() < words {
-                *bits = device.alloc(words.next_power_of_two())?;
-            }
-        }
-        Ok(())
     }
 
     /// The most operations of a batch.
@@ -205,14 +259,9 @@ impl<K: AnyKey> UpdateScratch<K> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = self.buckets.bytes()
-            + self.full.bytes()
-            + self.nodes.bytes()
-            + self.located.bytes()
-            + self.marks.bytes()
-            + self.must_split.bytes();
+        let words = self.buckets.bytes() + self.full.bytes() + self.nodes.bytes() + self.located.bytes();
         let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes();
-        let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes();
+        let rest = self.notes.words.bytes() + self.scan.bytes();
         self.sort.bytes() + words + sums + rest + self.lists.bytes() + self.sizes.bytes()
     }
 }

@@ -102,7 +102,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let args = SizeSplitArgs {
             tree: self.tree_ref(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
-            found: scratch.must_split.read_on(stream)?,
+            found: scratch.notes.must_split(stream)?.as_const(),
             pairs: scratch.sizes.pairs.write_on(stream)?,
             parts: scratch.sizes.parts.write_on(stream)?,
             part: self.split_filling().node as u64,
@@ -114,7 +114,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         exclusive_scan(stream, &sizes.parts, nodes, &mut sizes.parts_before, &mut sizes.scan)?;
         let mut words = self.device.alloc((count + 1) * SPLIT_WORDS as usize)?;
         let args = ListSplitArgs {
-            found: scratch.must_split.read_on(stream)?,
+            found: scratch.notes.must_split(stream)?.as_const(),
             pairs_before: sizes.pairs_before.read_on(stream)?,
             parts_before: sizes.parts_before.read_on(stream)?,
             leaf_nodes: nodes as u64,
@@ -220,7 +220,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             };
             // SAFETY: what is not split has room where it is.
             unsafe {
-                Self::launch_changes(stream, &bucket_changes, &node_changes, found.listed)?;
+                Self::launch_changes(stream, &bucket_changes, &node_changes, found)?;
                 launch::over(stream, u64::from(old.leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
             core::mem::swap(&mut built.buckets, &mut parts.buckets);

@@ -6,6 +6,7 @@ mod staged;
 pub use staged::{ChangeStaging, StagedChanges, UploadedOperations};
 
 use crate::check::buffer;
+use crate::radix_sort::is_small;
 use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_scan, local_sort, radix_argsort};
 use core::ops::Range;
 use lanetree_base::error::same_device;
@@ -32,6 +33,8 @@ pub struct OperationSort<K: AnyKey> {
     range: SortRange,
     /// The bits by which the batch is sorted once more, if few were not enough.
     again: Option<Range<u32>>,
+    /// Whether the last sort was by all bits in which keys differ.
+    is_complete: bool,
     sorted: Buffer<K>,
     order: Buffer<u32>,
     /// Only for batches that have kinds.
@@ -64,6 +67,7 @@ impl<K: AnyKey> OperationSort<K> {
             scratch: RadixSortScratch::for_pairs(device, n)?,
             range: SortRange::new(K::Bits::BITS),
             again: None,
+            is_complete: false,
             sorted: device.alloc(n)?,
             order: device.alloc(n)?,
             folded: None,
@@ -143,7 +147,12 @@ impl<K: AnyKey> OperationSort<K> {
 
     /// The bits of its keys by which a batch of `count` operations is sorted next.
     pub fn bits(&self, count: usize) -> Range<u32> {
-        self.again.clone().unwrap_or_else(|| self.range.bits(count))
+        match &self.again {
+            Some(again) => again.clone(),
+            // In one launch, whatever the bits.
+            None if is_small(count) => 0..K::Bits::BITS,
+            None => self.range.bits(count),
+        }
     }
 
     /// Sorts a batch that was begun, stably, and folds its kinds. In the stream's order; may return before it is done. First by about as
@@ -165,7 +174,8 @@ impl<K: AnyKey> OperationSort<K> {
         buffer(stream, "the buffer of a batch's findings", at + OPERATION_FINDINGS, findings)?;
         let bits = self.bits(count);
         radix_argsort(stream, keys, count, bits.clone(), &mut self.sorted, &mut self.order, &mut self.scratch)?;
-        if self.again.is_none() {
+        self.is_complete = self.again.take().is_some() || is_small(count);
+        if !self.is_complete {
             let found = findings.write_on(stream)?.byte_add(at as u64 * 8);
             // SAFETY: both have that many elements, and the findings' words were checked above and are for this stream.
             unsafe { local_sort(stream, &mut self.sorted, &mut self.order, count, bits.start, found)? };
@@ -211,7 +221,7 @@ impl<K: AnyKey> OperationSort<K> {
     /// If there are fewer than [`OPERATION_FINDINGS`] words.
     pub fn check(&mut self, found: &[u64]) -> Result<bool> {
         let &[differing, unsorted, unknown, first, ..] = found else { panic!("the words of a sort") };
-        if self.again.take().is_none() {
+        if !self.is_complete {
             let again = self.range.learn(differing, unsorted == 0);
             if unsorted != 0 {
                 self.again = Some(again);
