@@ -107,9 +107,9 @@ fn back<T>(sorted: GlobalMut<T>, out: GlobalMut<T>) -> Restored<T> {
 
 impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// Lets look-ups, ranks and neighbours of a large batch in random order be answered piece by piece of the key space: the queries
-    /// are moved into the order of a few of their upper bits, and the results moved back. That pays where the index's nodes do not
-    /// fit into the GPU's L2 cache; elsewhere, on the host, and by an index that gains nothing from it, `scratch` is not used. No answer
-    /// depends on it.
+    /// are moved into the order of the eight highest bits in which the index's keys differ, and the results moved back. That pays where
+    /// the index's nodes do not fit into the GPU's L2 cache; elsewhere, on the host, and by an index that gains nothing from it, `scratch`
+    /// is not used. Keys of which nearly all agree in these bits gain nothing, and the batch takes longer. No answer depends on it.
     ///
     /// # Errors
     /// Of the queries, in addition: [`Error::OutputLength`] for scratch memory of fewer queries.
