@@ -7,21 +7,21 @@ use crate::options::{TABLE_NODES, shared_bytes_per_block};
 use crate::tuning::TUNING;
 use core::ops::{Range, RangeInclusive};
 use lanetree_frame::aggregate_steps::aggregate_groups;
-use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, check_pairs};
+use lanetree_frame::fixed::{FixedIndex, Query, Scans, SortedRanges, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::layout::TABLE_ENTRIES;
 use lanetree_kernels_lane_tree::{
-    GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, MOST_HALF, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES,
-    TreeRef, WINDOW_ROWS, WINDOW_THREADS, Windowed, beside_threads, calls, found_bytes, found_pair_bytes,
-    is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile, window_blocks,
-    window_pairs, window_shared, window_tile,
+    GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, MOST_HALF, SORTED_BYTES, SORTED_OWN, SORTED_THREADS,
+    SortedGatherBatch, TABLE_BYTES, TreeRef, WINDOW_ROWS, WINDOW_THREADS, Windowed, beside_threads, calls, found_bytes,
+    found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
+    window_blocks, window_pairs, window_shared, window_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, can_be_moved};
 use lanetree_runtime::Launch;
 use lanetree_simt::{
-    AllPairs, Call, Kernel, LaunchShape, LocateBatch, NeighborBatch, QueryArgs, RankBatch, ScanBatch, WARP,
+    AllPairs, Call, GatherBatch, Kernel, LaunchShape, LocateBatch, NeighborBatch, QueryArgs, RankBatch, ScanBatch, WARP,
 };
 
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
@@ -331,6 +331,30 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
                 }
             }
         }?)
+    }
+
+    unsafe fn launch_gather_sorted(
+        &self,
+        stream: &Stream,
+        order: &BatchOrder,
+        SortedRanges { starts, ends, counts }: SortedRanges<K::Bits>,
+        batch: GatherBatch<K::Bits, V>,
+        mean: u64,
+    ) -> Result<bool> {
+        let (tree, gather) = (self.tree_ref(stream)?, batch);
+        let args = QueryArgs { tree, batch: SortedGatherBatch { starts, ends, counts, gather } };
+        let Some(windows) = self.over_sorted(stream, *order, &args, mean)? else { return Ok(false) };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        unsafe {
+            windows.run(calls::gather_sorted, calls::gather_beside_windows)?;
+            // Of long ranges both leave all parts but the first.
+            if batch.rows.parts > 0 {
+                let args = QueryArgs { tree, batch };
+                let launch = launch::over(stream, batch.rows.parts, GATHER_WIDTHS[1], THREADS)?;
+                launch.run(calls::gather_wide(&args))?;
+            }
+        }
+        Ok(true)
     }
 
     unsafe fn launch_copy_pairs(&self, stream: &Stream, batch: AllPairs<K::Bits, V>) -> Result<()> {

@@ -52,7 +52,7 @@ pub use nearest::{k_nearest, range_last};
 pub use on_stream::{OnStream, bits};
 pub use options::{QueryOptions, Uses};
 pub use pairs::SortedPairs;
-pub use query::Query;
+pub use query::{Query, SortedRanges};
 #[doc(hidden)]
 pub use range::{Bounds, first_pairs_of};
 pub use range::{DeviceRanges, RangeScratch};
@@ -225,6 +225,25 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         tuning: &Self::Tuning,
         query: &Query<BitsOf<Self>, Self::Value>,
     ) -> Result<()>;
+
+    /// Launches what [`Query::Gather`] does of a whole batch of ranges, with about `mean` pairs in each, if `tuning` says that they are
+    /// sorted and the index gains by it; otherwise launches nothing, and returns false.
+    ///
+    /// # Errors
+    /// As [`FixedIndex::launch`].
+    ///
+    /// # Safety
+    /// As [`FixedIndex::launch`]; the ranges are the batch's, which skips no pairs and begins with the first output.
+    unsafe fn launch_gather_sorted(
+        &self,
+        _stream: &Stream,
+        _tuning: &Self::Tuning,
+        _ranges: SortedRanges<BitsOf<Self>>,
+        _batch: GatherBatch<BitsOf<Self>, Self::Value>,
+        _mean: u64,
+    ) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Launches the copying of all pairs, at least one, in ascending order of their keys. Some indexes allocate memory for that,
     /// and may wait.

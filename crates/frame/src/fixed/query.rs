@@ -1,6 +1,6 @@
 //! What is launched: a batch of queries of any kind, as every index's kernels take it.
 
-use lanetree_simt::{AggregateBatch, GatherBatch, GetBatch, GlobalMut, LocateBatch, NeighborBatch, RankBatch};
+use lanetree_simt::{AggregateBatch, GatherBatch, GetBatch, Global, GlobalMut, LocateBatch, NeighborBatch, RankBatch};
 
 /// A batch of at least one query, and where the results go, in memory that the device can reach.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,17 @@ pub enum Query<B, V> {
     Gather(GatherBatch<B, V>, u64),
     /// The values of ranges, aggregated.
     Aggregate(AggregateBatch),
+}
+
+/// Ranges that were located, whose keys may be sorted.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedRanges<B> {
+    /// Their first keys.
+    pub starts: Global<B>,
+    /// Their last keys.
+    pub ends: Global<B>,
+    /// How many pairs each has; may be written over.
+    pub counts: GlobalMut<u64>,
 }
 
 impl<B, V> Query<B, V> {

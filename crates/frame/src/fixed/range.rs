@@ -2,7 +2,7 @@
 
 use super::on_stream::{OnStream, bits};
 use super::options::{QueryOptions, Uses};
-use super::{FixedIndex, PART, Query, TASK, View};
+use super::{BitsOf, FixedIndex, PART, Query, SortedRanges, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
 use lanetree_base::error::{check_bounds, check_buffer};
@@ -189,7 +189,32 @@ impl<I: FixedIndex> OnStream<'_, I> {
         out.check_pairs(self.index.device())?;
         self.locate(bounds, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
+        if self.gather_sorted(bounds, scratch, out)? {
+            return Ok(());
+        }
         self.gather(count, scratch, out)
+    }
+
+    /// [`OnStream::gather`] of ranges with these bounds, if the index has another way for sorted ones; otherwise does nothing, and
+    /// returns false. The counts in the scratch memory may be written over.
+    fn gather_sorted(
+        &self,
+        bounds: Bounds<'_, I::Key>,
+        scratch: &mut RangeScratch,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<bool> {
+        let (count, capacity) = (bounds.count, out.capacity());
+        if count == 0 || capacity == 0 || self.stream.device().kind() == DeviceKind::Host {
+            return Ok(false);
+        }
+        let ranges = SortedRanges {
+            starts: bits::<I::Key>(self.stream, bounds.starts)?,
+            ends: bits::<I::Key>(self.stream, bounds.ends)?,
+            counts: scratch.counts.write_on(self.stream)?,
+        };
+        let (batch, mean) = (self.gather_batch(count, scratch, None, out)?, (capacity / count) as u64);
+        // SAFETY: as in `gather_after`; the ranges were located with these bounds.
+        unsafe { self.index.launch_gather_sorted(self.stream, &self.tuning, ranges, batch, mean) }
     }
 
     /// Counts the pairs of ranges, as [`OnStream::range`] would find them, into `counts[i]`.
@@ -339,14 +364,25 @@ impl<I: FixedIndex> OnStream<'_, I> {
             copy_rows(tree, cursors, offsets, keys, values);
             return Ok(());
         }
-        let (cursors, offsets) = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
-        let rows =
-            GatherRows { skips: optional(skips, self.stream)?, ..first_pairs_of((cursors, offsets), count, capacity) };
-        let keys = if out.keys.is_empty() { GlobalMut::null() } else { out.keys.write_on(self.stream)?.cast() };
-        let values = out.values.write_on(self.stream)?;
+        let batch = self.gather_batch(count, scratch, skips, out)?;
         // SAFETY: cursors, skips and offsets were written just now for this tree and this number of ranges; the outputs have
         // room for `capacity` pairs; the pointers are for this stream.
-        unsafe { self.launch(&Query::gather(GatherBatch { rows, keys, values }, capacity)) }
+        unsafe { self.launch(&Query::gather(batch, capacity)) }
+    }
+
+    /// The copying of the pairs of `count` ranges, at least one, as far as there is room.
+    fn gather_batch(
+        &self,
+        count: usize,
+        scratch: &RangeScratch,
+        skips: Option<&Buffer<u64>>,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<GatherBatch<BitsOf<I>, I::Value>> {
+        let (cursors, offsets) = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
+        let first_pairs = first_pairs_of((cursors, offsets), count, out.capacity());
+        let rows = GatherRows { skips: optional(skips, self.stream)?, ..first_pairs };
+        let keys = if out.keys.is_empty() { GlobalMut::null() } else { out.keys.write_on(self.stream)?.cast() };
+        Ok(GatherBatch { rows, keys, values: out.values.write_on(self.stream)? })
     }
 }
 

@@ -3,14 +3,14 @@
 
 use crate::{
     Aggregate, AggregateArgs, AssignOthers, AssignOthersArgs, AssignParts, AssignPartsArgs, BucketChangesArgs,
-    CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, Ends, EndsArgs, Gather, GatherArgs, Get,
-    GetArgs, GetSorted, ListNodes, ListNodesArgs, ListSplit, ListSplitArgs, Locate, LocateArgs, LocateBesideWindows,
-    LocateSorted, LocateSortedArgs, MovePairs, MovePairsArgs, Neighbor, NeighborArgs, NeighborBesideWindows,
-    NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlanBuckets, PlanNodes, PlanShifts, Rank, RankArgs,
-    RankBesideWindows, RankSorted, RankSortedArgs, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs,
-    Scan, ScanArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeOthers,
-    SizeOthersArgs, SizeSplit, SizeSplitArgs, Spans, Starts, StartsArgs, Table, TableArgs, UpperArgs, Write,
-    WriteBuckets, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, Ends, EndsArgs, Gather, GatherArgs,
+    GatherBesideWindows, GatherSorted, GatherSortedArgs, Get, GetArgs, GetSorted, ListNodes, ListNodesArgs, ListSplit,
+    ListSplitArgs, Locate, LocateArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MovePairs, MovePairsArgs,
+    Neighbor, NeighborArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs,
+    PlanBuckets, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows, RankSorted, RankSortedArgs, Ranks,
+    RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanBesideWindows, ScanSorted,
+    ScanSortedArgs, ScanWide, Search, SearchArgs, SizeOthers, SizeOthersArgs, SizeSplit, SizeSplitArgs, Spans, Starts,
+    StartsArgs, Table, TableArgs, UpperArgs, Write, WriteBuckets, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -45,6 +45,10 @@ by_words! {
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
+    /// The kernel that copies ranges from sorted keys on.
+    gather_sorted(GatherSortedArgs<K, V>) => GatherSorted<K, V>;
+    /// The kernel for those of them that have no window.
+    gather_beside_windows(GatherSortedArgs<K, V>) => GatherBesideWindows<K, V>;
     /// The look-up of sorted queries of which many share a bucket.
     get_sorted_dense(GetArgs<K, V>) => GetSorted<K, V, 2>;
     /// The look-up of sorted queries of which few share a bucket.

@@ -2,11 +2,11 @@
 //! values have one for all values with which buckets are alike.
 
 use crate::{
-    Aggregate, AssignOthers, AssignParts, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted,
-    ListNodes, ListSplit, Locate, LocateBesideWindows, LocateSorted, MovePairs, Neighbor, NeighborBesideWindows,
-    NeighborSorted, PlanBuckets, PlanNodes, PlanShifts, Rank, RankBesideWindows, RankSorted, Ranks, Rebuild, Relocate,
-    Scan, ScanBesideWindows, ScanSorted, ScanWide, Search, SizeOthers, SizeSplit, Spans, Starts, Table, Write,
-    WriteBuckets, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Aggregate, AssignOthers, AssignParts, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather,
+    GatherBesideWindows, GatherSorted, Get, GetSorted, ListNodes, ListSplit, Locate, LocateBesideWindows, LocateSorted,
+    MovePairs, Neighbor, NeighborBesideWindows, NeighborSorted, PlanBuckets, PlanNodes, PlanShifts, Rank,
+    RankBesideWindows, RankSorted, Ranks, Rebuild, Relocate, Scan, ScanBesideWindows, ScanSorted, ScanWide, Search,
+    SizeOthers, SizeSplit, Spans, Starts, Table, Write, WriteBuckets, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -37,6 +37,8 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __get>], [<lane_tree_ $k _ $name>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $name __gather_g8>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);
+            instance!([<lane_tree_ $k _ $name __gather_beside_windows>], [<lane_tree_ $k _ $name>], GatherBesideWindows<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __gather_sorted>], [<lane_tree_ $k _ $name>], GatherSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __get_sorted_1>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 1>);
             instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
             instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);

@@ -61,8 +61,9 @@ pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,
 };
 pub use windows::{
-    Asked, BesideWindows, InWindows, InWindowsArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MOST_HALF,
-    NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, RankBesideWindows, RankSorted, RankSortedArgs,
-    ScanBesideWindows, ScanSorted, ScanSortedArgs, WINDOW_ROWS, WINDOW_THREADS, Window, Windowed, beside_threads,
-    window_blocks, window_pairs, window_shared, window_tile,
+    Asked, BesideWindows, GatherBesideWindows, GatherSorted, GatherSortedArgs, InWindows, InWindowsArgs,
+    LocateBesideWindows, LocateSorted, LocateSortedArgs, MOST_HALF, NeighborBesideWindows, NeighborSorted,
+    NeighborSortedArgs, RankBesideWindows, RankSorted, RankSortedArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs,
+    SortedGatherBatch, WINDOW_ROWS, WINDOW_THREADS, Window, Windowed, beside_threads, window_blocks, window_pairs,
+    window_shared, window_tile,
 };

@@ -283,7 +283,7 @@ impl Chunks {
 /// The tree has `end - at` pairs from the cursor on, and the outputs have the positions from `at` to `end`; keys are not
 /// wanted if their output is null.
 #[inline(always)]
-unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
+pub(crate) unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,
     tree: &TreeRef<K>,
     cursor: u64,

@@ -6,9 +6,11 @@
 //! queries of a warp, it writes a mark instead of the first one's answer. [`BesideWindows`] looks for marks, and goes down the
 //! tree for those. An answer that looks like a mark is found again.
 
+mod gather;
 mod queries;
 mod window;
 
+pub use gather::{GatherBesideWindows, GatherSorted, GatherSortedArgs, SortedGatherBatch};
 pub use queries::{
     LocateBesideWindows, LocateSorted, LocateSortedArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs,
     RankBesideWindows, RankSorted, RankSortedArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs,
