@@ -6,6 +6,7 @@ mod host;
 mod in_pieces;
 mod range_joins;
 mod ranges;
+mod ranges_in_order;
 mod sets;
 
 use crate::check::validate;
