@@ -1,5 +1,6 @@
 //! The pairs of located ranges that begin with sorted keys: most of them are in the window of their tile.
 
+use super::queries::{is_marked_number, mark_number, value_at};
 use super::window::{Asked, Windowed};
 use super::{BesideWindows, InWindows, InWindowsArgs};
 use crate::range::{Slot, copy};
@@ -49,23 +50,14 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for SortedGatherBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, first: u64, own: u32) -> (K, K) {
-        let load = |keys: Global<K>| {
-            // SAFETY: the caller's.
-            unsafe { simt.load(keys.skip(first), own.into(), Hint::Streaming) }
-        };
-        (load(self.starts), load(self.ends))
-    }
-
-    #[inline(always)]
-    fn bound(&self, word: K) -> K {
-        word
+    fn ends(&self) -> Global<K> {
+        self.ends
     }
 
     #[inline(always)]
     unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, position: Slot, value: V) -> V {
         // SAFETY: the caller's.
-        unsafe { tree.value(simt, position.bucket, position.slot, value) }
+        unsafe { value_at(simt, tree, position, value) }
     }
 
     #[inline(always)]
@@ -110,16 +102,14 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for SortedGatherBatch<K, V> {
 
     #[inline(always)]
     unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
-        if simt.lane() == 0 {
-            // SAFETY: the caller's.
-            unsafe { simt.store(self.counts, at, u64::MAX, Hint::Default) };
-        }
+        // SAFETY: the caller's.
+        unsafe { mark_number(simt, self.counts, at) }
     }
 
     #[inline(always)]
     unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
         // SAFETY: the caller's.
-        unsafe { simt.load(self.counts.as_const(), at, Hint::Default) == u64::MAX }
+        unsafe { is_marked_number(simt, self.counts, at) }
     }
 
     #[inline(always)]

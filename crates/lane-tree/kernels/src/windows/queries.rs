@@ -9,8 +9,8 @@ use crate::search::TreeRef;
 use crate::values;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, Hint, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch, Simt,
-    Verdict, WARP,
+    FULL_MASK, Global, GlobalMut, Hint, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch,
+    Simt, Verdict, WARP,
 };
 
 /// Arguments of [`RankSorted`].
@@ -46,9 +46,36 @@ pub type ScanBesideWindows<K, V> = BesideWindows<K, V, ScanBatch<K, V>>;
 /// # Safety
 /// The pair is there.
 #[inline(always)]
-unsafe fn value_at<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, position: Slot, value: V) -> V {
+pub(super) unsafe fn value_at<S: Simt, K: KeyWord, V: Value>(
+    simt: S,
+    tree: &TreeRef<K>,
+    position: Slot,
+    value: V,
+) -> V {
     // SAFETY: the caller's.
     unsafe { tree.value(simt, position.bucket, position.slot, value) }
+}
+
+/// Warp collective (all lanes). Marks an answer that is a number.
+///
+/// # Safety
+/// There is such an answer.
+#[inline(always)]
+pub(super) unsafe fn mark_number<S: Simt>(simt: S, answers: GlobalMut<u64>, at: u64) {
+    if simt.lane() == 0 {
+        // SAFETY: the caller's.
+        unsafe { simt.store(answers, at, u64::MAX, Hint::Default) };
+    }
+}
+
+/// Per thread. Whether such an answer is marked.
+///
+/// # Safety
+/// As for [`mark_number`].
+#[inline(always)]
+pub(super) unsafe fn is_marked_number<S: Simt>(simt: S, answers: GlobalMut<u64>, at: u64) -> bool {
+    // SAFETY: the caller's.
+    unsafe { simt.load(answers.as_const(), at, Hint::Default) == u64::MAX }
 }
 
 impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
@@ -84,16 +111,14 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
 
     #[inline(always)]
     unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
-        if simt.lane() == 0 {
-            // SAFETY: the caller's.
-            unsafe { simt.store(self.ranks, at, u64::MAX, Hint::Default) };
-        }
+        // SAFETY: the caller's.
+        unsafe { mark_number(simt, self.ranks, at) }
     }
 
     #[inline(always)]
     unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
         // SAFETY: the caller's.
-        unsafe { simt.load(self.ranks.as_const(), at, Hint::Default) == u64::MAX }
+        unsafe { is_marked_number(simt, self.ranks, at) }
     }
 
     #[inline(always)]
@@ -279,11 +304,6 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
     }
 
     #[inline(always)]
-    fn bound(&self, word: K) -> K {
-        word
-    }
-
-    #[inline(always)]
     unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, position: Slot, value: V) -> V {
         // SAFETY: the caller's.
         unsafe { value_at(simt, tree, position, value) }
@@ -362,17 +382,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, first: u64, own: u32) -> (K, K) {
-        let load = |keys: Global<K>| {
-            // SAFETY: the caller's.
-            unsafe { simt.load(keys.skip(first), own.into(), Hint::Streaming) }
-        };
-        (load(self.starts), load(self.ends))
-    }
-
-    #[inline(always)]
-    fn bound(&self, word: K) -> K {
-        word
+    fn ends(&self) -> Global<K> {
+        self.ends
     }
 
     #[inline(always)]
@@ -418,16 +429,14 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
 
     #[inline(always)]
     unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
-        if simt.lane() == 0 {
-            // SAFETY: the caller's.
-            unsafe { simt.store(self.counts, at, u64::MAX, Hint::Default) };
-        }
+        // SAFETY: the caller's.
+        unsafe { mark_number(simt, self.counts, at) }
     }
 
     #[inline(always)]
     unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
         // SAFETY: the caller's.
-        unsafe { simt.load(self.counts.as_const(), at, Hint::Default) == u64::MAX }
+        unsafe { is_marked_number(simt, self.counts, at) }
     }
 
     #[inline(always)]

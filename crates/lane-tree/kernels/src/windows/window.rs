@@ -48,18 +48,30 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     /// The queries.
     fn queries(&self) -> Global<K>;
 
+    /// The ends of ranges.
+    #[inline(always)]
+    fn ends(&self) -> Global<K> {
+        Global::null()
+    }
+
     /// Per thread. A query, as the caller has it, and the end of a range: the one so many after another.
     ///
     /// # Safety
     /// There is such a query.
     #[inline(always)]
     unsafe fn load<S: Simt>(&self, simt: S, first: u64, own: u32) -> (K, K) {
-        // SAFETY: the caller's.
-        (unsafe { simt.load(self.queries().skip(first), own.into(), Hint::Streaming) }, K::MIN)
+        let load = |keys: Global<K>| {
+            // SAFETY: the caller's.
+            unsafe { simt.load(keys.skip(first), own.into(), Hint::Streaming) }
+        };
+        (load(self.queries()), if Self::LOCATES { load(self.ends()) } else { K::MIN })
     }
 
     /// The word whose pairs below are to be counted for a query's.
-    fn bound(&self, word: K) -> K;
+    #[inline(always)]
+    fn bound(&self, word: K) -> K {
+        word
+    }
 
     /// Per thread. What a window is to have of a pair with this value, unless values are beside the buckets.
     ///
