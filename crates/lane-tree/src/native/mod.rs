@@ -337,6 +337,7 @@ struct Positions<const ORDERED: bool>;
 impl<W: KeyWord, V: Value, const IS_ORDERED: bool> Finish<W, V> for Positions<IS_ORDERED> {
     type Out = Position;
     const ORDERED: bool = IS_ORDERED;
+    const TOGETHER: bool = IS_ORDERED;
 
     #[inline(always)]
     fn finish<S: Count>(self, _: S, _: &View<'_, W, V>, _: W, position: Position) -> Self::Out {

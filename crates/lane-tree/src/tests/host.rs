@@ -185,6 +185,16 @@ fn batches_go_into_one_node_and_to_either_end() {
     }
 }
 
+/// Alone, or together with others of its node, a key goes down the tree another way than among keys of other nodes.
+#[test]
+fn keys_below_all_others_are_found_whatever_they_are_looked_up_with() {
+    for count in [1, 2, 40] {
+        let mut both = tree::<u64, u64>((0..20_000).map(|i| (1 << 60) + (i << 34)), 0.5, 3);
+        let ops: Vec<_> = (0..count).map(|i| Op::Insert((1 << 60) - (1 << 40) + (i << 30), i)).collect();
+        assert_eq!(both.answer(&ops, "below all others"), UpdatePath::Moved);
+    }
+}
+
 /// Keys in a row, keys of a cell, and keys that differ in their last bits only, among others that are far apart.
 #[test]
 fn keys_that_are_close_split_nodes() {
