@@ -9,6 +9,7 @@ use lanetree_kernels_lane_tree::layout::{
     chunk_slots, exact_children, has_values_beside, pairs_of, planes, spare_buckets, value_at, words_of_buckets,
 };
 use lanetree_layout::{KeyWord, Value};
+use lanetree_runtime::prefetch;
 
 /// How many pairs buckets and nodes are to have.
 #[derive(Clone, Copy, Debug)]
@@ -146,21 +147,14 @@ impl Plan {
         let firsts = self.starts[1..].iter().map(|&start| keys[start]);
         to.copy_from_slice(&node(self.quantiser, own.start, firsts));
         let mut record = Record { first: keys[0], rank, planes: [0; MOST_PLANES] };
-        for (bucket, number) in own.enumerate() {
-            // A free bucket repeats the last pair.
-            let start = self.starts.get(bucket).copied().unwrap_or(keys.len() - 1);
-            let pairs = start..self.end(bucket, keys.len());
-            if bucket < self.starts.len() {
-                put_len::<K, V>(&mut record, bucket, pairs.len());
-            }
-            // SAFETY: the caller's.
-            unsafe { buckets.write(number, &keys[pairs.clone()], &values[pairs]) };
+        let first = own.start;
+        // SAFETY: the caller's.
+        unsafe {
+            buckets.write_all(keys, values, &self.starts, own, |number, len| {
+                put_len::<K, V>(&mut record, (number - first) as usize, len);
+            });
         }
         record
-    }
-
-    fn end(&self, bucket: usize, len: usize) -> usize {
-        self.starts.get(bucket + 1).copied().unwrap_or(len)
     }
 }
 
@@ -204,6 +198,11 @@ impl<'a> Buckets<'a> {
         Self { words: words.as_mut_ptr(), len: words.len(), borrow: PhantomData }
     }
 
+    /// Has a bucket fetched.
+    pub(crate) fn prefetch<K: KeyWord, V: Value>(&self, number: u32) {
+        prefetch(self.words.wrapping_add(bucket_at::<K, V>(number) as usize).cast_const().cast());
+    }
+
     /// The pairs in a bucket's slots.
     ///
     /// # Safety
@@ -212,6 +211,30 @@ impl<'a> Buckets<'a> {
         assert!(words_of_buckets::<K, V>(u64::from(number) + 1) <= self.len as u64, "bucket {number}");
         // SAFETY: of the bucket, which is within the words, as are its values; words are aligned for values.
         unsafe { slots_of(number, |at| self.words.add(at).read(), |at| self.words.cast::<V>().add(at).read()) }
+    }
+
+    /// Writes buckets with these pairs, at least one, of which each bucket has those from its start on; calls `noted` with the number and
+    /// the length of each. There may be more buckets than starts: a free bucket repeats the last pair.
+    ///
+    /// # Safety
+    /// Nobody else accesses the buckets meanwhile.
+    pub(crate) unsafe fn write_all<K: KeyWord, V: Value>(
+        &self,
+        keys: &[K],
+        values: &[V],
+        starts: &[usize],
+        numbers: Range<u32>,
+        mut noted: impl FnMut(u32, usize),
+    ) {
+        for (bucket, number) in numbers.enumerate() {
+            let end = starts.get(bucket + 1).copied().unwrap_or(keys.len());
+            let pairs = starts.get(bucket).copied().unwrap_or(keys.len() - 1)..end;
+            if bucket < starts.len() {
+                noted(number, pairs.len());
+            }
+            // SAFETY: the caller's.
+            unsafe { self.write(number, &keys[pairs.clone()], &values[pairs]) };
+        }
     }
 
     /// Writes a bucket with these pairs, at least one. A free slot repeats the pair before it.
@@ -274,6 +297,23 @@ pub(crate) fn node<K: KeyWord>(
         }
     }
     words
+}
+
+/// Has children of a bitmap, none of which is the first, begin in these cells: as many, or fewer if they are the last ones.
+pub(crate) fn put_cells(node: &mut [u32], children: Range<usize>, cells: impl Iterator<Item = u32>) {
+    let mut child = 1;
+    for word in &mut node[..SEPARATORS as usize] {
+        let mut bits = *word;
+        while bits != 0 {
+            let last = bits & bits.wrapping_neg();
+            if children.contains(&child) {
+                *word ^= last;
+            }
+            bits ^= last;
+            child += 1;
+        }
+    }
+    cells.for_each(|cell| node[cell as usize / 32] |= 1 << (cell % 32));
 }
 
 /// What comes of cutting pairs into buckets.

@@ -25,6 +25,8 @@ pub(super) trait Finish<W: KeyWord, V>: Copy {
     type Out: Copy + Default;
     /// Whether words may be absent, and it matters where they would be.
     const ORDERED: bool;
+    /// Whether words that ascend may go down together, by the first keys of nodes. An absent word may then come elsewhere than by itself.
+    const TOGETHER: bool = true;
 
     /// To be inlined: `#[inline(always)]`. The query's word; its bucket.
     fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, position: Position) -> Self::Out;
@@ -174,7 +176,7 @@ impl<W: KeyWord, V: Value> View<'_, W, V> {
     #[inline(always)]
     fn find_nodes<S: Count, F: Finish<W, V>>(&self, simd: S, group: &mut Group<W>) {
         let mut numbers = [0; GROUP];
-        let common = if ascend(&group.words) { self.find_common(simd, &group.words) } else { None };
+        let common = if F::TOGETHER && ascend(&group.words) { self.find_common(simd, &group.words) } else { None };
         let level = if let Some((number, level)) = common {
             numbers = [number; GROUP];
             level

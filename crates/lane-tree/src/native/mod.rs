@@ -21,7 +21,7 @@ use lanetree_kernels_lane_tree::layout::{
     has_values_beside, last_node, pairs_of, record_words, value_at,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
-use lanetree_runtime::{Line, Simd};
+use lanetree_runtime::{Line, Simd, prefetch};
 
 /// A tree in main memory, over the words of its keys.
 pub struct View<'a, W: KeyWord, V> {
@@ -120,6 +120,14 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     pub(crate) fn last_key(&self, number: usize) -> W {
         // The last slot has the last pair, whether or not it is free.
         self.pair(self.ends[number] as usize - 1, bucket_slots::<W, V>() as usize - 1).0
+    }
+
+    /// Has a bucket fetched, and its node with the record.
+    pub(crate) fn prefetch(&self, position: Position) {
+        let node = position.node as usize;
+        prefetch(self.buckets.as_ptr().wrapping_add(Self::position(position.bucket as usize)));
+        prefetch(self.nodes.as_ptr().wrapping_add(node));
+        prefetch(self.records.as_ptr().wrapping_add(node * record_words::<W, V>() as usize).cast());
     }
 
     /// The pairs in a bucket's slots.
@@ -329,6 +337,7 @@ struct Positions<const ORDERED: bool>;
 impl<W: KeyWord, V: Value, const IS_ORDERED: bool> Finish<W, V> for Positions<IS_ORDERED> {
     type Out = Position;
     const ORDERED: bool = IS_ORDERED;
+    const TOGETHER: bool = IS_ORDERED;
 
     #[inline(always)]
     fn finish<S: Count>(self, _: S, _: &View<'_, W, V>, _: W, position: Position) -> Self::Out {

@@ -4,6 +4,7 @@ use super::batches::{Pair, batches_on};
 use core::ops::ControlFlow;
 use lanetree_frame::fixed::{FixedIndex, HostForm};
 use lanetree_frame::{Device, F64, KeyRange, Op, UpdatePath};
+use lanetree_kernels_lane_tree::layout::BUCKET_WORDS;
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 
 /// The bits of values that are their weights.
@@ -102,6 +103,38 @@ fn one_change_after_another_is_made_in_place() {
     }
 }
 
+/// How many buckets a batch changes where they are; none if nodes are split.
+fn changed_buckets(both: &mut Pair<u64, u64>, ops: &[Op<u64, u64>], what: &str) -> usize {
+    let buckets = |both: &Pair<u64, u64>| both.tree.parts.get().unwrap().buckets.to_vec().unwrap();
+    let before = buckets(both);
+    if both.change(ops, what) != UpdatePath::InPlace {
+        return 0;
+    }
+    let words = BUCKET_WORDS as usize;
+    before.chunks(words).zip(buckets(both).chunks(words)).filter(|(before, now)| before != now).count()
+}
+
+#[test]
+fn pairs_move_between_a_full_or_an_empty_bucket_and_its_neighbours_only() {
+    let mut both = tree::<u64, u64>((0..40_000).map(mix), 0.7, 16384);
+    let keys: Vec<u64> = both.map.keys().copied().collect();
+    let buckets = both.tree.stats().buckets;
+    let (mut full, mut empty) = (0, 0);
+    for at in (50..keys.len() - 50).step_by(800) {
+        // Three more than there are between two keys do not fit, but if one of these is alone in its bucket.
+        let step = (keys[at + 1] - keys[at]) / 4;
+        let ops: Vec<_> = (1..4).map(|i| Op::Insert(keys[at] + i * step, i)).collect();
+        full += usize::from((2..=11).contains(&changed_buckets(&mut both, &ops, "a full bucket")));
+        // Of seven in a row, some are all that a bucket of four slots has.
+        let ops: Vec<_> = keys[at + 20..at + 27].iter().map(|&key| Op::Remove(key)).collect();
+        empty += usize::from((2..=11).contains(&changed_buckets(&mut both, &ops, "an empty bucket")));
+    }
+    // Other nodes are written anew, each in all of its buckets.
+    assert!(full >= 30 && empty >= 40, "{full} and {empty} of 50");
+    assert_eq!(both.tree.stats().buckets, buckets);
+    both.answer(&[Op::Insert(1, 1)], "at last");
+}
+
 #[test]
 fn a_batch_may_be_larger_than_the_tree_and_remove_all_of_it() {
     let mut both = tree::<i64, u64>((0..3000).map(|i| i * 77 - 99_999), 0.7, 5);
@@ -149,6 +182,16 @@ fn batches_go_into_one_node_and_to_either_end() {
                 assert_eq!(both.answer(&ops, "without some nodes"), UpdatePath::Moved);
             }
         }
+    }
+}
+
+/// Alone, or together with others of its node, a key goes down the tree another way than among keys of other nodes.
+#[test]
+fn keys_below_all_others_are_found_whatever_they_are_looked_up_with() {
+    for count in [1, 2, 40] {
+        let mut both = tree::<u64, u64>((0..20_000).map(|i| (1 << 60) + (i << 34)), 0.5, 3);
+        let ops: Vec<_> = (0..count).map(|i| Op::Insert((1 << 60) - (1 << 40) + (i << 30), i)).collect();
+        assert_eq!(both.answer(&ops, "below all others"), UpdatePath::Moved);
     }
 }
 

@@ -1,15 +1,18 @@
 //! Batches of changes on the CPU, in place, after the rules of the device's kernels.
 //!
-//! A bucket that has room for its changes is changed alone. A node with another one is planned again with its changes, by the code of
-//! a build: in its own buckets, or in new ones after all others; if it needs more than a node has, or its keys are too close, as
-//! several nodes. Only then are the arrays of nodes and the levels above rebuilt. Everything is planned, and all memory is allocated,
-//! while the tree is only read.
+//! A bucket that has room for its changes is changed alone; one that has none shares the pairs of its neighbours. A node in which that is
+//! not enough is planned again with its changes, by the code of a build: in its own buckets, or in new ones after all others; if it needs
+//! more than a node has, or its keys are too close, as several nodes. Only then are the arrays of nodes and the levels above rebuilt.
+//! Everything is planned, and all memory is allocated, while the tree is only read.
 
+mod shift;
+
+use self::shift::{Group, Joined, Lens, UNCHANGED};
 use super::new_buckets::NewBuckets;
 use crate::LaneTree;
 use crate::build::{Planned, build, plan_nodes};
 use crate::native::{GROUP, Position, View};
-use crate::node::{Buckets, Filling, Plan, put_len};
+use crate::node::{Buckets, Filling, Plan};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::tuning::TUNING;
 use crate::upper::Child;
@@ -22,7 +25,7 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, FORMAT_BITS, MOST_SLOTS, NODE_WORDS, Record, bucket_slots, record_words,
+    BITMAP_CHILDREN, FORMAT_BITS, NODE_WORDS, Record, bucket_slots, record_words,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
@@ -31,6 +34,12 @@ const TASK: usize = 1 << 12;
 
 /// Nodes that a thread plans at a time: fewer take less time than to wake it.
 const NODES: usize = 32;
+
+/// How far ahead of a change the bucket of another is fetched.
+const AHEAD: usize = 16;
+
+/// More pairs than buckets of a node could share.
+const MANY: u64 = 1 << 16;
 
 /// What holds of every buffer here.
 const REACHED: &str = "a tree on the host is in main memory";
@@ -63,8 +72,8 @@ struct Touched {
     report: UpdateReport,
     /// By how much, wrapping, the weight of its pairs grows.
     weight: u64,
-    /// Whether each bucket has room for its own.
-    fits: bool,
+    /// Which buckets share pairs, so that each has room for its own; `None` if that is not enough.
+    joined: Option<Joined>,
     /// Whether a key is inserted to which the levels above do not lead.
     is_unreached: bool,
 }
@@ -93,8 +102,8 @@ struct Work<'a, W, V> {
 enum What<'a, W, V> {
     /// A node, which was there, is not: the growth begins with the node that is there now.
     Gone,
-    /// These changes, each in its bucket.
-    Buckets(Range<usize>),
+    /// These changes, each in its bucket or one that shares pairs with it.
+    Buckets(Range<usize>, Joined),
     /// A node with these of the pairs.
     Node { pairs: &'a SortedPairs<W, V>, planned: &'a Planned, first_bucket: u32, buckets: u32 },
 }
@@ -139,13 +148,6 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
         firsts.par_iter().enumerate().with_min_len(NODES).map(of_node).try_collect()
     }
 
-    /// The changes in a range that are of the same bucket as its first one.
-    fn of_bucket(&self, changes: Range<usize>) -> Range<usize> {
-        let bucket = self.targets[changes.start].position.bucket;
-        let count = self.targets[changes.clone()].iter().take_while(|target| target.position.bucket == bucket).count();
-        changes.start..changes.start + count
-    }
-
     /// What the changes of a node do.
     fn of_node(&self, view: &View<'_, W, V>, changes: Range<usize>) -> Touched {
         let node = self.targets[changes.start].position.node as usize;
@@ -155,13 +157,17 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
             changes: changes.clone(),
             report: UpdateReport::default(),
             weight: 0,
-            fits: true,
+            joined: Some(Joined::default()),
             is_unreached: false,
         };
+        let (mut lens, mut is_reached, mut fits): (Lens, _, _) = ([UNCHANGED; _], true, true);
         let mut at = changes.start;
         while at < changes.end {
-            let own = self.of_bucket(at..changes.end);
+            if let Some(ahead) = self.targets.get(at + AHEAD) {
+                view.prefetch(ahead.position);
+            }
             let Position { within, bucket, .. } = self.targets[at].position;
+            let own = self.before_bucket(at..changes.end, within as usize + 1);
             let ((keys, values), of_bucket) = (view.slots(bucket as usize), record.len(within) as usize);
             let mut new_weight = 0;
             let report = walk(&keys[..of_bucket], &self.changes[own.clone()], |kept, put| {
@@ -183,45 +189,19 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
             // A record has at most the node's first key. The node's last pair is repeated in buckets that are free.
             let has_repeats = record.before::<V>(within) as usize + of_bucket == len && bucket as usize + 1 < end;
             let new_len = (of_bucket as u64).wrapping_add(growth(&report));
-            touched.fits &= !has_effect::<V>(&report)
-                || (1..=u64::from(bucket_slots::<W, V>())).contains(&new_len)
-                    && !has_repeats
-                    && inserted().all(|(target, key)| target.reaches_bucket && key >= record.first);
+            lens[within as usize] = new_len.min(MANY) as u32;
+            is_reached &= inserted().all(|(target, key)| target.reaches_bucket && key >= record.first);
+            fits &=
+                !has_effect::<V>(&report) || (1..=u64::from(bucket_slots::<W, V>())).contains(&new_len) && !has_repeats;
             touched.report = touched.report.plus(&report);
             at = own.end;
         }
-        touched
-    }
-
-    /// Changes the buckets of a node that have changes, and their lengths in its record.
-    ///
-    /// # Safety
-    /// They have room. Nobody else accesses the node's buckets meanwhile.
-    unsafe fn write_buckets(&self, changes: Range<usize>, buckets: &Buckets<'_>, record: &mut Record<W>) {
-        let mut at = changes.start;
-        while at < changes.end {
-            let own = self.of_bucket(at..changes.end);
-            let Position { within, bucket, .. } = self.targets[at].position;
-            // SAFETY: the caller's.
-            let (old_keys, old_values) = unsafe { buckets.read::<W, V>(bucket) };
-            let (mut keys, mut values, mut to) = ([W::MIN; MOST_SLOTS], [V::default(); MOST_SLOTS], 0);
-            let report = walk(&old_keys[..record.len(within) as usize], &self.changes[own.clone()], |kept, put| {
-                let end = to + kept.len();
-                keys[to..end].copy_from_slice(&old_keys[kept.clone()]);
-                values[to..end].copy_from_slice(&old_values[kept]);
-                to = end;
-                if let Some((key, value)) = put {
-                    (keys[to], values[to]) = (key, value);
-                    to += 1;
-                }
-            });
-            if has_effect::<V>(&report) {
-                // SAFETY: the caller's.
-                unsafe { buckets.write(bucket, &keys[..to], &values[..to]) };
-                put_len::<W, V>(record, within as usize, to);
-            }
-            at = own.end;
+        if !is_reached {
+            touched.joined = None;
+        } else if !fits {
+            touched.joined = self.joined(view, &touched, lens);
         }
+        touched
     }
 }
 
@@ -288,7 +268,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         }
         let (tuning, leaf_nodes) = (TUNING.on(&self.device)?, u64::from(old.leaf_nodes));
         let new_len = old.len.wrapping_add(growth(&report));
-        let listed = touched.par_iter().with_min_len(TASK).filter_collect(|node| !node.fits)?;
+        let listed = touched.par_iter().with_min_len(TASK).filter_collect(|node| node.joined.is_none())?;
         if new_len == 0 || listed.len() as u64 > tuning.most_listed(leaf_nodes) {
             return self.rebuild_on_host(changes);
         }
@@ -389,7 +369,7 @@ fn moved_aside<W: KeyWord, V: Value>(
     let (mut touched, mut rewritten) = (touched.iter().peekable(), rewritten.iter());
     for (node, mut child) in old.into_iter().enumerate() {
         let own = touched.next_if(|touched| touched.node == node);
-        let new = own.filter(|own| !own.fits).and_then(|_| rewritten.next());
+        let new = own.filter(|own| own.joined.is_none()).and_then(|_| rewritten.next());
         let count = new.map_or(1, |new| new.nodes.len());
         match (own, new) {
             (_, Some(Rewritten { pairs, nodes, .. })) => children.extend(
@@ -427,11 +407,12 @@ fn works<'a, W, V: Value>(
     let mut by = 0_usize;
     for own in touched {
         let (at, growth, mut weight) = (own.node.wrapping_add(by), growth(&own.report), own.weight);
-        let Some(new) = (if own.fits { None } else { rewritten.next() }) else {
-            works.push(Work { at, growth, weight, what: What::Buckets(own.changes.clone()) });
+        let new = if own.joined.is_none() { rewritten.next() } else { None };
+        let Some(Rewritten { pairs, nodes, old_buckets, is_new }) = new else {
+            let what = What::Buckets(own.changes.clone(), own.joined.unwrap_or_default());
+            works.push(Work { at, growth, weight, what });
             continue;
         };
-        let Rewritten { pairs, nodes, old_buckets, is_new } = new;
         let mut first_bucket = if *is_new { new_bucket } else { old_buckets.start as u32 };
         for (i, (planned, buckets)) in nodes.iter().enumerate() {
             let what = What::Node { pairs, planned, first_bucket, buckets: *buckets };
@@ -477,6 +458,7 @@ fn write<W: KeyWord, V: Value>(
         let (from, to) = (before(start), before(start + ends.len()));
         *step = step.wrapping_add(growths[from]);
         let (mut works, mut growth) = (works[from..to].iter().peekable(), 0_u64);
+        let mut group = Group::default();
         let Some(first) = works.peek() else { return };
         for at in first.at - start..ends.len() {
             while let Some(gone) = works.next_if(|work| work.at == start + at && matches!(work.what, What::Gone)) {
@@ -493,8 +475,13 @@ fn write<W: KeyWord, V: Value>(
                 growth = growth.wrapping_add(work.growth);
                 match &work.what {
                     What::Gone => {}
-                    // SAFETY: the buckets are the node's, which no other thread has, and have room.
-                    What::Buckets(changes) => unsafe { batch.write_buckets(changes.clone(), buckets, &mut record) },
+                    What::Buckets(changes, joined) => {
+                        let node = &mut nodes[at * NODE..][..NODE];
+                        // SAFETY: the buckets are the node's, which no other thread has, and have room.
+                        unsafe {
+                            batch.write_buckets(changes.clone(), *joined, buckets, node, &mut record, &mut group);
+                        }
+                    }
                     What::Node { pairs, planned: (range, plan), first_bucket, buckets: count } => {
                         let (keys, values) = (&pairs.keys[range.clone()], &pairs.values[range.clone()]);
                         let rank = record.rank.wrapping_add(range.start as u64);

@@ -336,10 +336,11 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// How full the buckets of split nodes are: there will be more where these keys went.
+    /// How full the buckets of split nodes are, and of a tree that is rebuilt: there will be more where these keys went. On the host full
+    /// buckets find room in more of the buckets around them.
     fn split_fill(&self) -> f64 {
-        const MOST: f64 = 0.75;
-        self.options.fill.min(MOST)
+        let most = if self.device.kind() == DeviceKind::Host { 0.85 } else { 0.75 };
+        self.options.fill.min(most)
     }
 
     /// [`Self::split_fill`] as pairs per bucket.
