@@ -161,6 +161,10 @@ fn questions<S: Subject>(
         let ranges = ranges(run.model(), keys.clone(), form, rng);
         ask(run, Question::every(&keys, &ranges, crate::run::value::<S>), form)?;
     }
+    if form == Form::Device {
+        let short = [true, false].map(|in_order| Question::Range(short_ranges(run.model(), in_order)));
+        ask(run, short, form)?;
+    }
     let from = any[..any.len().min(100)].to_vec();
     ask(run, [1, 100].map(|limit| Question::Scan(from.clone(), limit)), form)?;
     Ok(())
@@ -197,6 +201,18 @@ fn ranges<K: Numbered>(model: &Model<K>, starts: Vec<K>, form: Form, rng: &mut S
         (start, end, limit)
     };
     starts.into_iter().enumerate().map(range).collect()
+}
+
+/// Ranges of a few pairs each, from the keys of a small index or of a part of it on, in their order or in none; a multiple of three.
+fn short_ranges<K: Numbered>(model: &Model<K>, in_order: bool) -> Vec<Range<K>> {
+    let pairs = model.pairs();
+    let count = pairs.len().min(1 << 12) / 3 * 3;
+    let range = |i: usize| {
+        let from = if in_order { i } else { i * 7919 % count };
+        let to = (from + from % 5).min(pairs.len() - 1);
+        (Bound::Included(pairs[from].0.clone()), Bound::Included(pairs[to].0.clone()), None)
+    };
+    (0..count).map(range).collect()
 }
 
 /// Batches that mostly fit where they are, that crowd into one place, that have one key again and again, and that leave

@@ -285,7 +285,8 @@ fn calls_of_the_set_find_no_memory() {
     });
 }
 
-/// A tree with room that takes a batch in place, one whose buckets share their pairs, one that splits nodes, and a full one, whose nodes get new buckets.
+/// A tree with room that takes a batch in place, one whose buckets share their pairs, one that splits nodes, and a full one, whose nodes
+/// get new buckets.
 #[test]
 fn batches_of_lane_tree_on_the_host_find_no_memory() {
     alone(|| {
@@ -296,7 +297,7 @@ fn batches_of_lane_tree_on_the_host_find_no_memory() {
         let dense: Vec<u64> = (1..=len / 4).map(|i| word(2000) + i).collect();
         for (what, fill, new, path) in [
             ("in place", 0.4, spread(len / 4), UpdatePath::InPlace),
-            ("with shifts", 0.7, spread(len / 8), UpdatePath::InPlace),
+            ("with shifts", 0.55, spread(len / 4), UpdatePath::InPlace),
             ("with splits", 0.7, dense, UpdatePath::Moved),
             ("with new buckets", 1.0, spread(16), UpdatePath::InPlace),
         ] {
