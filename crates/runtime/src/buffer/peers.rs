@@ -169,6 +169,50 @@ impl<T: Pod> Buffer<T> {
         unsafe { stream.copy_to_device(device, Global::new(from), to.as_ptr(), bytes) }
     }
 
+    /// [`Buffer::read_on`], in a stream of any device that [reaches](Device::reaches) this one. The next use of the buffer waits for
+    /// it, whichever device's stream that is in.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`] for a stream of a device that does not reach the buffer's; [`Error::Cuda`] from the driver.
+    pub fn read_on_peer(&self, stream: &Stream) -> Result<Global<T>> {
+        self.check_reached(stream, "reading another device's buffer in a stream")?;
+        self.uses.read(stream)?;
+        Ok(Global::new(self.start))
+    }
+
+    /// [`Buffer::write_on`], in a stream of any device that [reaches](Device::reaches) this one; otherwise like
+    /// [`Buffer::read_on_peer`].
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on_peer`].
+    pub fn write_on_peer(&mut self, stream: &Stream) -> Result<GlobalMut<T>> {
+        self.check_reached(stream, "writing another device's buffer in a stream")?;
+        self.uses.write(stream)?;
+        Ok(GlobalMut::new(self.start))
+    }
+
+    /// Checks that a stream's device reaches the buffer, and notes that it is another one.
+    fn check_reached(&self, stream: &Stream, action: &'static str) -> Result<()> {
+        if stream.device() == &self.device {
+            return Ok(());
+        }
+        if !stream.device().reaches(&self.device) {
+            return self.device.check_same(stream.device(), action);
+        }
+        self.uses.come_from_peers();
+        Ok(())
+    }
+
+    /// [`Buffer::read_on`], for other devices too, for which `stream` waits later: the memory is not freed before they are done.
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on`].
+    pub fn read_on_for_peers(&self, stream: &Stream) -> Result<Global<T>> {
+        let start = self.read_on(stream)?;
+        self.uses.come_from_peers();
+        Ok(start)
+    }
+
     /// [`Buffer::write_on`], for other devices' copies too, for which `stream` waits later: the memory is not freed before they are
     /// done.
     ///

@@ -20,7 +20,7 @@ use failures::{Failures, Fate};
 use lanetree_simt::emulator::{self, Options, Region};
 use lanetree_simt::{Access, Call, Entry, LaunchReport, LaunchShape};
 use schedule::{Awaited, Launch, Schedule, Task, Use};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The bytes of memory that was not requested zeroed. A GPU's memory may hold anything, so code must not find zeros
 /// here and rely on them.
@@ -42,6 +42,8 @@ pub(crate) struct Emulated {
     card: Card,
     schedule: Mutex<Schedule>,
     failures: Mutex<Failures>,
+    /// The devices whose memory kernels reach.
+    peers: Mutex<Vec<Weak<dyn Machine>>>,
     /// Set while launches are counted: the addresses whose transactions are counted, and the counts so far.
     counted: Mutex<Option<(Range<usize>, LaunchReport)>>,
 }
@@ -49,7 +51,7 @@ pub(crate) struct Emulated {
 impl Emulated {
     pub(crate) fn new(seed: u64, card: Card) -> Self {
         let schedule = Mutex::new(Schedule::new(seed));
-        Self { seed, card, schedule, failures: Mutex::default(), counted: Mutex::default() }
+        Self { seed, card, schedule, failures: Mutex::default(), peers: Mutex::default(), counted: Mutex::default() }
     }
 
     fn schedule(&self) -> Held<'_> {
@@ -90,7 +92,7 @@ impl Emulated {
                     return;
                 }
                 at += 1;
-                let peer = (&*awaited.peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
+                let peer = emulated(&awaited.peer);
                 // This one can run nothing before one of the first is done.
                 if awaited.is_done() || core::ptr::eq(peer, self) {
                     continue;
@@ -200,19 +202,45 @@ impl Emulated {
         written.into_iter().chain(read).flatten().collect()
     }
 
-    fn launch_task(&self, call: Call<'_>, shape: LaunchShape) -> (Launch, Vec<Use>) {
+    /// The launch of a kernel in a stream, and what it uses of this device's buffers.
+    ///
+    /// # Errors
+    /// [`Error::Unordered`] over a buffer of another device.
+    fn launch_task(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<(Launch, Vec<Use>)> {
         let (entry, args) = (call.entry(), call.args());
-        let schedule = self.schedule();
-        let regions = regions(&schedule, |visit| {
-            // SAFETY: they are the entry's.
-            unsafe { entry.pointers(args, visit) }
-        });
-        let uses = regions.iter().map(|region| (region.start, region.writable)).collect();
+        let mut pointers = Vec::new();
+        // SAFETY: they are the entry's.
+        unsafe { entry.pointers(args, &mut |address, access| pointers.push((address, access))) };
+        let uses =
+            |regions: &[Region]| regions.iter().map(|region| (region.start, region.writable)).collect::<Vec<Use>>();
+        let (mut regions, clock) = {
+            let schedule = self.schedule();
+            (take_regions(&schedule, &mut pointers), schedule.clock_of(stream.0.addr()))
+        };
+        let own = uses(&regions);
+        // The others point into other devices' buffers, or into none.
+        for peer in self.peers() {
+            let mut schedule = emulated(&peer).schedule();
+            let of_peer = take_regions(&schedule, &mut pointers);
+            schedule.check_abroad(entry.symbol(), clock.clone(), &uses(&of_peer))?;
+            regions.extend(of_peer);
+        }
         let mut copy = vec![0_u128; entry.args_bytes().div_ceil(16)].into_boxed_slice();
         // SAFETY: that many bytes each; of arguments, whose padding is copied as it is.
         unsafe { core::ptr::copy_nonoverlapping(args.cast::<u8>(), copy.as_mut_ptr().cast(), entry.args_bytes()) };
-        (Launch { entry, shape, args: copy, regions }, uses)
+        Ok((Launch { entry, shape, args: copy, regions }, own))
     }
+
+    /// The devices whose memory kernels reach.
+    fn peers(&self) -> Vec<Arc<dyn Machine>> {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// A machine that is of the same kind as an emulated one.
+fn emulated(peer: &Arc<dyn Machine>) -> &Emulated {
+    (&**peer as &dyn Any).downcast_ref().expect("peers are of the same kind")
 }
 
 /// Arguments on their way to other threads.
@@ -224,17 +252,18 @@ unsafe impl Send for Arguments {}
 // SAFETY: as above.
 unsafe impl Sync for Arguments {}
 
-/// The buffers that the arguments point into, each once. A pointer into none gives no region:
-/// the emulator reports the access, if there is one.
-fn regions(schedule: &Schedule, pointers: impl FnOnce(&mut dyn FnMut(usize, Access))) -> Vec<Region> {
+/// The buffers of a device that arguments point into, each once; these pointers are taken out. A pointer into none gives no region: the
+/// emulator reports the access, if there is one.
+fn take_regions(schedule: &Schedule, pointers: &mut Vec<(usize, Access)>) -> Vec<Region> {
     let mut regions: Vec<Region> = Vec::new();
-    pointers(&mut |address, access| {
-        let Some((start, bytes)) = schedule.allocation_of(address) else { return };
+    pointers.retain(|&(address, access)| {
+        let Some((start, bytes)) = schedule.allocation_of(address) else { return true };
         let writable = access == Access::ReadWrite;
         match regions.iter_mut().find(|region| region.start == start) {
             Some(region) => region.writable |= writable,
             None => regions.push(Region { start, bytes, writable }),
         }
+        false
     });
     regions
 }
@@ -359,6 +388,19 @@ impl Machine for Emulated {
         let uses: Vec<Use> = schedule.allocation_of(from.addr()).map(|(start, _)| (start, false)).into_iter().collect();
         schedule.put(stream.0.addr(), "a copy to another device", &uses, Task::Copy { to, from, bytes })
     }
+    fn reach(&self, peer: &Arc<dyn Machine>) -> bool {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|known| known.strong_count() > 0);
+        let peer = Arc::downgrade(peer);
+        if peers.iter().all(|known| !known.ptr_eq(&peer)) {
+            peers.push(peer);
+        }
+        true
+    }
+    fn reaches_address(&self, at: *const u8) -> bool {
+        let has = |machine: &Self| machine.schedule().allocation_of(at.addr()).is_some();
+        has(self) || self.peers().iter().any(|peer| has(emulated(peer)))
+    }
     unsafe fn arrive(&self, stream: RawStream, to: *mut u8) -> Result<()> {
         self.working()?;
         let mut schedule = self.schedule();
@@ -367,9 +409,8 @@ impl Machine for Emulated {
     }
     unsafe fn wait_for_peer(&self, stream: RawStream, peer: &Arc<dyn Machine>, event: RawEvent) -> Result<()> {
         self.working()?;
-        let emulated = (&**peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
-        let awaited = emulated.schedule().awaited(event.0.addr(), peer.clone());
-        self.schedule().put(stream.0.addr(), "waiting for another device", &[], Task::WaitForPeer(awaited))
+        let awaited = emulated(peer).schedule().awaited(event.0.addr(), peer.clone());
+        self.schedule().wait_abroad(stream.0.addr(), awaited)
     }
     unsafe fn zero(&self, at: *mut u8, bytes: usize, stream: RawStream) -> Result<()> {
         self.failures().transfer()?;
@@ -455,7 +496,7 @@ impl Machine for Emulated {
             Fate::IsCutShort => LaunchShape { blocks: shape.blocks / 2, ..shape },
         };
         if shape.blocks > 0 {
-            let (launch, uses) = self.launch_task(call, shape);
+            let (launch, uses) = self.launch_task(stream, call, shape)?;
             self.schedule().put(stream.0.addr(), kernel, &uses, Task::Launch(launch))?;
         }
         if fate == Fate::IsCutShort {
@@ -487,12 +528,9 @@ mod tests {
         let a = device.alloc(100, true).unwrap();
         let b = device.alloc(50, true).unwrap();
         let (start_a, start_b) = (a.addr().get(), b.addr().get());
-        let regions = regions(&device.schedule(), |visit| {
-            visit(0, Access::ReadWrite);
-            visit(start_a + 40, Access::Read);
-            visit(start_b + 50 + 1, Access::ReadWrite);
-            visit(start_a, Access::ReadWrite);
-        });
+        let (read, write) = (Access::Read, Access::ReadWrite);
+        let mut pointers = vec![(0, write), (start_a + 40, read), (start_b + 50 + 1, write), (start_a, write)];
+        let regions = take_regions(&device.schedule(), &mut pointers);
         assert_eq!(regions.len(), 1, "null and a pointer into no buffer give no region");
         assert_eq!((regions[0].start, regions[0].bytes, regions[0].writable), (start_a, 100, true));
         for (at, bytes) in [(a, 100), (b, 50)] {

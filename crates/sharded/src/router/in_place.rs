@@ -1,0 +1,140 @@
+//! Sorted batches, in which the shards' parts are adjacent: each shard reads and writes its part in the memory of the batch's device.
+
+use super::finish::Finish;
+use super::{DeviceScratch, InFlight};
+use crate::back::tiles;
+use crate::query::after;
+use crate::slots::{Slot, reserve, write};
+use lanetree_frame::fixed::Query;
+use lanetree_frame::{AnyKey, KeyWord, Result, Stream, Word};
+use lanetree_kernels_sharded::{Amends, SettleArgs, calls, hit_words};
+use lanetree_simt::{GetBatch, Global, GlobalMut, NeighborBatch, RankBatch};
+
+/// A batch whose shards have written in place.
+struct Settling<'a> {
+    stream: &'a Stream,
+    count: usize,
+    shards: usize,
+    cuts: Global<u64>,
+    hits: Global<u32>,
+}
+
+impl Finish for Settling<'_> {
+    unsafe fn column<W: KeyWord>(
+        &self,
+        _: usize,
+        amends: Amends<W>,
+        out: GlobalMut<W>,
+        out_hits: GlobalMut<u32>,
+    ) -> Result<()> {
+        if amends.plus.is_null() && amends.have_others == 0 && out_hits.is_null() {
+            return Ok(());
+        }
+        let &Self { stream, count, shards, cuts, hits } = self;
+        let (of_batch, shards) = (count as u64, shards as u32);
+        let args = SettleArgs { count: of_batch, cuts, hits, amends, out, out_hits, shards, padding: 0 };
+        // SAFETY: the caller's contract.
+        Ok(unsafe { tiles(stream, count)?.run(calls::settle(&args)) }?)
+    }
+}
+
+impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
+    /// Whether all devices reach the caller's memory, which need not be an allocation of Lanetree's.
+    pub(super) fn can_be_in_place(&self, batch: &InFlight<'_, K, V>) -> bool {
+        let outputs: [*const u8; 2] = match *batch.query {
+            Query::Get(GetBatch { values, .. }) => [values.as_const().cast().as_ptr(), core::ptr::null()],
+            Query::Rank(RankBatch { ranks, .. }) => [ranks.as_const().cast().as_ptr(), core::ptr::null()],
+            Query::Neighbor(NeighborBatch { keys, values, .. }) => {
+                [keys.as_const().cast().as_ptr(), values.as_const().cast().as_ptr()]
+            }
+            Query::Locate(_) | Query::Gather(..) | Query::Aggregate(_) => return false,
+        };
+        let mut pointers = outputs.into_iter().chain([batch.queries.cast().as_ptr()]).filter(|at| !at.is_null());
+        pointers.all(|at| batch.devices[1..].iter().all(|device| device.reaches_address(at)))
+    }
+
+    /// Answers a sorted batch that was cut.
+    ///
+    /// # Safety
+    /// As [`Router::run`](super::Router::run); the batch is direct, and can be in place.
+    pub(super) unsafe fn run_in_place(&mut self, batch: &InFlight<'_, K, V>, cuts: &[usize]) -> Result<()> {
+        let shards = batch.shards.all.len();
+        let words = hit_words(batch.count as u64, shards as u32) as usize;
+        reserve(&mut self.hits, if batch.shape.has_hits { words } else { 0 })?;
+        self.reserve_slots(1)?;
+        let slot = &mut self.slots[0];
+        slot.reserve_inboxes(batch.devices, batch.numbers, 0, K::Bits::BYTES, batch.shape)?;
+        // The other devices' streams come after what used the masks before, and the caller's comes after theirs.
+        let hits = if batch.shape.has_hits { self.hits.write_on_from_peers(batch.stream)? } else { GlobalMut::null() };
+        let streams = || slot.remote_slots.iter().flatten().map(|remote| &remote.stream);
+        streams().try_for_each(|stream| stream.run_after(batch.stream))?;
+        // Those on other devices first.
+        let mut order: Vec<usize> = (0..shards).filter(|&shard| cuts[shard] < cuts[shard + 1]).collect();
+        order.sort_by_key(|&shard| batch.numbers[shard] == 0);
+        for shard in order {
+            let (first, len) = (cuts[shard], cuts[shard + 1] - cuts[shard]);
+            // SAFETY: the caller's contract; the part's queries and its elements of the results, which nothing else writes.
+            unsafe { search(batch, &mut self.slots[0], shard, Part { first, len, hits })? };
+        }
+        let slot = &self.slots[0];
+        let streams = slot.remote_slots.iter().flatten().map(|remote| &remote.stream);
+        streams.into_iter().try_for_each(|stream| batch.stream.run_after(stream))?;
+        let settling = Settling {
+            stream: batch.stream,
+            count: batch.count,
+            shards,
+            cuts: self.cuts.read_on(batch.stream)?,
+            hits: hits.as_const(),
+        };
+        // SAFETY: the caller's contract; the results are in place.
+        unsafe { self.finish(batch, &(0..batch.count), &settling) }
+    }
+}
+
+/// A shard's part of a batch.
+struct Part {
+    first: usize,
+    len: usize,
+    /// The masks of all shards; null if nobody wants them.
+    hits: GlobalMut<u32>,
+}
+
+/// Looks up a shard's part: on the batch's device in the caller's stream.
+///
+/// # Safety
+/// As [`Router::run`](super::Router::run).
+unsafe fn search<K: AnyKey, V: Word>(
+    batch: &InFlight<'_, K, V>,
+    slot: &mut Slot,
+    shard: usize,
+    Part { first, len, hits }: Part,
+) -> Result<()> {
+    let Slot { inboxes, remote_slots, .. } = slot;
+    let remote = remote_slots.get(batch.numbers[shard]).and_then(Option::as_ref);
+    let stream = remote.map_or(batch.stream, |remote| &remote.stream);
+    let queries = batch.queries.byte_add((first * K::Bits::BYTES) as u64);
+    let count = len as u64;
+    let hits = match hits.is_null() {
+        true => hits,
+        false => hits.skip(hit_words(first as u64, shard as u32)),
+    };
+    let query = match *batch.query {
+        Query::Get(get) => {
+            let mut values = after(get.values, first);
+            if values.is_null() && batch.shards.has_values {
+                // Nobody wants them, but the kernel writes them.
+                inboxes[shard].reserve(len, 0, batch.shape)?;
+                values = write(&mut inboxes[shard].results.columns[0], stream, 0)?;
+            }
+            Query::Get(GetBatch { queries, count, values, hits, ..get })
+        }
+        Query::Rank(rank) => Query::Rank(RankBatch { queries, count, ranks: after(rank.ranks, first), ..rank }),
+        Query::Neighbor(near) => {
+            let (keys, values) = (after(near.keys, first), after(near.values, first));
+            Query::Neighbor(NeighborBatch { queries, count, keys, values, hits, ..near })
+        }
+        _ => return Ok(()),
+    };
+    // SAFETY: the caller's contract.
+    unsafe { batch.shards.all[shard].launches.launch(stream, true, &query) }
+}
