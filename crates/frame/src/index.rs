@@ -240,8 +240,8 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
 }
 
 /// Queries in device form: buffers in and out, in a stream's order. A call allocates nothing, synchronises nothing, and may
-/// return before its work is done; but one that several devices answer keeps memory for the next one, and waits until it knows how
-/// many queries each of them has.
+/// return before its work is done; but one that several devices answer keeps memory for the next one, and where they do not use
+/// each other's memory, waits until it knows how many queries each of them has.
 pub trait DeviceForm<D: Domain, V: Word> {
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss`; bit `i % 32` of `hits[i / 32]`
     /// says whether it is present.

@@ -1,7 +1,22 @@
 //! Batches on a device, answered by shards on several.
 //!
+//! Where the devices use each other's memory, kernels move everything, and the host waits for nothing ([`direct`]):
+//!
 //! ```text
 //!  the batch's device                                     a shard's device
+//!  ┌────────────────────┐ 1. each query into its shard's box
+//!  │ divide             ├─────────────────────────────► ┌──────────┐
+//!  └────────────────────┘                               │ look-ups │ 2. as many as the batch's
+//!  ┌────────────────────┐ 3. results out of the boxes,  └────┬─────┘    device has counted
+//!  │ expand             │ ◄──────────────────────────────────┘
+//!  └────────────────────┘    in the caller's stream
+//! ```
+//!
+//! A sorted batch is cut, and each shard reads and writes its part in the memory of the batch's device ([`in_place`]).
+//!
+//! Otherwise they copy ([`pieces`]):
+//!
+//! ```text
 //!  ┌────────────────────┐ 1. a piece to its buckets; the
 //!  │ scatter, or shift  │    host reads the number of
 //!  └──┬──────────────┬──┘    queries of each
@@ -15,10 +30,10 @@
 //!  └────────────────────┘
 //! ```
 //!
+//! A sorted batch that wants values alone needs neither scatter nor back then: see [`DeviceScratch::run_slices`].
+//!
 //! [`SLOTS`] pieces are in flight at a time, each with memory and streams of its own ([`slots`](crate::slots)): no piece waits for
 //! another one's look-ups or copies.
-//!
-//! A sorted batch that wants values alone needs neither scatter nor back: see [`DeviceScratch::run_slices`].
 
 use crate::query::{Shards, after, queries_of};
 use crate::route::MAX_SHARDS;
@@ -143,8 +158,8 @@ struct InFlight<'a, K: AnyKey, V: Word> {
 }
 
 impl<K: AnyKey, V: Word> Router<K, V> {
-    /// Answers a batch. Waits until each piece is partitioned, to know how many queries to copy; the rest may go on after the return,
-    /// and later work in `stream` comes after it.
+    /// Answers a batch. Where it goes by copies, waits until each piece is partitioned, to know how many queries to copy; the rest may go
+    /// on after the return, and later work in `stream` comes after it.
     ///
     /// # Errors
     /// [`Error::Runtime`] from a device, or if one has no room; [`Error::Lost`]; [`Error::BatchTooLarge`].

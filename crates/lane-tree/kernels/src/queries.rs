@@ -27,30 +27,8 @@ pub(crate) const fn ordered_bounds<K: KeyWord>() -> Option<LaunchBounds> {
     Some(LaunchBounds { threads: ordered_threads::<K>(), blocks: 1 })
 }
 
-/// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the position of its
-/// query and its word; the grid may be smaller than the batch. The next word is loaded meanwhile.
-///
-/// # Safety
-/// As [`load_top`]; there are `count` queries.
-#[inline(always)]
-pub(crate) unsafe fn for_each_tile<S: Simt, K: KeyWord>(
-    simt: S,
-    tree: &TreeRef<K>,
-    queries: Global<K>,
-    count: u64,
-    mut each: impl FnMut(u64, K),
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut tiles = Tiles::new(simt, tree, queries, count);
-        while let Some(word) = tiles.word(simt) {
-            each(tiles.at, word);
-            tiles.advance(simt);
-        }
-    }
-}
-
-/// The tiles of queries that a warp has: see [`for_each_tile`], whose callee the compiler does not inline if it is very large.
+/// The tiles of queries that a warp has, all lanes at once, each lane with a query; the grid may be smaller than the batch. No function
+/// takes what is done with each: the compiler does not inline it if it is very large.
 pub(crate) struct Tiles<'a, K> {
     tree: &'a TreeRef<K>,
     queries: Global<K>,
@@ -65,7 +43,7 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
     /// Block collective. Copies the table to shared memory.
     ///
     /// # Safety
-    /// As [`for_each_tile`].
+    /// As [`load_top`]; there are `count` queries.
     #[inline(always)]
     pub(crate) unsafe fn new<S: Simt>(simt: S, tree: &'a TreeRef<K>, queries: Global<K>, count: u64) -> Self {
         let at = simt.global_index();
@@ -82,7 +60,7 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
     /// tile is loaded meanwhile.
     ///
     /// # Safety
-    /// As [`for_each_tile`].
+    /// As [`Tiles::new`].
     #[inline(always)]
     pub(crate) unsafe fn word<S: Simt>(&mut self, simt: S) -> Option<K> {
         // The same for all lanes of a warp.
@@ -215,14 +193,17 @@ impl<K: KeyWord, V: Value> Counts for Get<K, V> {
         let found = SharedValues::at(found_at(tree.top_count), simt.block_dim());
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
-            for_each_tile(simt, tree, args.queries, count, |at, word| {
+            let mut tiles = Tiles::new(simt, tree, args.queries, count);
+            while let Some(word) = tiles.word(simt) {
+                let at = tiles.at;
                 let (value, mut is_hit) = tree.look_up(simt, top, found, word, args.miss);
                 is_hit &= at < count;
                 if at < count {
                     values::store(simt, args.values, at, value, Hint::Streaming);
                 }
                 store_hits(simt, args.hits, at, is_hit, count);
-            });
+                tiles.advance(simt);
+            }
         }
     }
 }
@@ -255,7 +236,9 @@ impl<K: KeyWord, V: Value> Counts for Rank<K, V> {
         let tree = &args.tree;
         // SAFETY: there are as many queries, and the tree is valid.
         unsafe {
-            for_each_tile(simt, tree, args.queries, count, |at, word| {
+            let mut tiles = Tiles::new(simt, tree, args.queries, count);
+            while let Some(word) = tiles.word(simt) {
+                let at = tiles.at;
                 let mut rank = 0;
                 if tree.height > 0 {
                     let start = tree.start(simt, tree.first_top(), word);
@@ -264,7 +247,8 @@ impl<K: KeyWord, V: Value> Counts for Rank<K, V> {
                 if at < count {
                     simt.store(args.ranks, at, rank, Hint::Streaming);
                 }
-            });
+                tiles.advance(simt);
+            }
         }
     }
 }
@@ -298,7 +282,9 @@ impl<K: KeyWord, V: Value> Counts for Neighbor<K, V> {
         let found = Staged::<K, V>::at(found_at(tree.top_count) + simt.warp() * of_warp);
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
-            for_each_tile(simt, tree, args.queries, count, |at, word| {
+            let mut tiles = Tiles::new(simt, tree, args.queries, count);
+            while let Some(word) = tiles.word(simt) {
+                let at = tiles.at;
                 let mut neighbor = None;
                 if tree.height > 0 {
                     neighbor = tree.neighbor(simt, top, args.near.sought(word, predecessor), predecessor, found);
@@ -317,7 +303,8 @@ impl<K: KeyWord, V: Value> Counts for Neighbor<K, V> {
                     }
                 }
                 store_hits(simt, args.hits, at, verdict.is_hit(), count);
-            });
+                tiles.advance(simt);
+            }
         }
     }
 }

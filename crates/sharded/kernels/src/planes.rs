@@ -2,7 +2,7 @@
 //! place among its shard's of the tile is a count of bits, in both directions, and no position is stored.
 
 use crate::{ITEMS, THREADS, TILE};
-use lanetree_simt::{FULL_MASK, Shared, Simt, WARP};
+use lanetree_simt::{FULL_MASK, Shared, Simt, WARP, shl_clamped};
 
 /// The most shards to whose memory kernels go directly: a block's warps, one each.
 pub const MOST_DIRECT: u32 = THREADS / WARP;
@@ -47,8 +47,9 @@ pub(crate) fn row_of<S: Simt>(simt: S, item: usize) -> u32 {
 #[inline(always)]
 pub(crate) fn lanes_of(tile: u64, row: u32, count: u64) -> u32 {
     let first = tile * TILE + u64::from(row * WARP);
-    let len = if first < count { count - first } else { 0 };
-    if len >= u64::from(WARP) { FULL_MASK } else { (1 << len as u32) - 1 }
+    // Clipped before it is an amount of a shift.
+    let len = count.saturating_sub(first).min(u64::from(WARP)) as u32;
+    shl_clamped(1, len).wrapping_sub(1)
 }
 
 /// Of the lanes of a row, those whose shard has a bit as `shard` has it, by the plane's word.

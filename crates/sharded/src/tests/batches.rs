@@ -225,11 +225,18 @@ fn a_shard_may_have_all_queries() -> Result<()> {
         let first = if shard == 0 { 0 } else { splitters[shard - 1] };
         let last = splitters.get(shard).map_or(3100, |key| key - 1);
         let keys: Vec<u64> = (0..4 * 2048 + 5).map(|i| first + i * (last - first) / (4 * 2048 + 4)).collect();
-        for (home, by_copies) in (0..3).flat_map(|home| WAYS.map(|way| (home, way))) {
-            *index.by_copies_mut() = by_copies;
-            compare_on_devices(&index, home, &map, &keys, true)?;
+        for home in 0..3 {
             let backwards: Vec<u64> = keys.iter().rev().copied().collect();
-            compare_on_devices(&index, home, &map, &backwards, false)?;
+            // Of those that go by copies, half.
+            for by_copies in WAYS {
+                *index.by_copies_mut() = by_copies;
+                if !by_copies || home == shard {
+                    compare_on_devices(&index, home, &map, &keys, true)?;
+                }
+                if !by_copies || home != shard {
+                    compare_on_devices(&index, home, &map, &backwards, false)?;
+                }
+            }
         }
     }
     Ok(())
