@@ -14,7 +14,6 @@ mod schedule;
 use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
 use crate::threads::is_forked;
 use crate::{Card, DeviceKind, Error, Failure, Properties, Result, host_memory};
-use core::any::Any;
 use core::ops::Range;
 use core::ptr::{NonNull, without_provenance_mut};
 use failures::{Failures, Fate};
