@@ -42,8 +42,8 @@ kernel_args! {
         pub out_hits: GlobalMut<u32>,
         /// How many there are: 1 to [`MOST_DIRECT`].
         pub shards: u32,
-        #[doc(hidden)]
-        pub padding: u32,
+        /// Not 0: where there is no result, memory has none either, and `out` gets the smallest word.
+        pub has_hits_alone: u32,
     }
 }
 
@@ -107,7 +107,15 @@ impl<W: KeyWord> Expand<W> {
                     if !args.out.is_null() {
                         let mut at = simt.thread_index();
                         while at < total {
-                            let result = simt.load(args.results[shard], u64::from(base + at), Hint::Streaming);
+                            let from = base + at;
+                            let is_there = args.has_hits_alone == 0 || {
+                                let word = simt.load(args.hits[shard], u64::from(from / WARP), Hint::Default);
+                                word >> (from % WARP) & 1 != 0
+                            };
+                            let mut result = W::MIN;
+                            if is_there {
+                                result = simt.load(args.results[shard], u64::from(from), Hint::Streaming);
+                            }
                             simt.shared_store(results::<W>(), start + at, result);
                             at += THREADS;
                         }

@@ -54,7 +54,8 @@ impl Finish for Divided<'_> {
             out,
             out_hits,
             shards: shards as u32,
-            padding: 0,
+            // Keys of neighbours that there are not.
+            has_hits_alone: u32::from(column == 1),
         };
         for (shard, inbox) in slot.inboxes[..shards].iter().enumerate() {
             args.results[shard] = inbox.results.columns[column].read_on_peer(stream)?.cast();
