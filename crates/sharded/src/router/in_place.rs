@@ -66,19 +66,27 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         slot.reserve_inboxes(batch.devices, batch.numbers, 0, K::Bits::BYTES, batch.shape)?;
         // The other devices' streams come after what used the masks before, and the caller's comes after theirs.
         let hits = if batch.shape.has_hits { self.hits.write_on_from_peers(batch.stream)? } else { GlobalMut::null() };
-        let streams = || slot.remote_slots.iter().flatten().map(|remote| &remote.stream);
-        streams().try_for_each(|stream| stream.run_after(batch.stream))?;
+        let mut remote = slot.remote_slots.iter().flatten();
+        remote.try_for_each(|remote| remote.stream.run_after(batch.stream))?;
         // Those on other devices first.
         let mut order: Vec<usize> = (0..shards).filter(|&shard| cuts[shard] < cuts[shard + 1]).collect();
         order.sort_by_key(|&shard| batch.numbers[shard] == 0);
         for shard in order {
-            let (first, len) = (cuts[shard], cuts[shard + 1] - cuts[shard]);
-            // SAFETY: the caller's contract; the part's queries and its elements of the results, which nothing else writes.
-            unsafe { search(batch, &mut self.slots[0], shard, Part { first, len, hits })? };
+            let (start, end) = (cuts[shard], cuts[shard + 1]);
+            // Where nobody wants the values, there is memory for those of a piece.
+            let step = if writes_unwanted(batch) { batch.piece } else { end - start };
+            for first in (start..end).step_by(step) {
+                let hits = match hits.is_null() {
+                    true => hits,
+                    false => hits.skip(hit_words(start as u64, shard as u32) + (first - start) as u64 / 32),
+                };
+                let part = Part { first, len: step.min(end - first), hits };
+                // SAFETY: the caller's contract; the part's queries and its elements of the results, which nothing else writes.
+                unsafe { search(batch, &mut self.slots[0], shard, part)? };
+            }
         }
-        let slot = &self.slots[0];
-        let streams = slot.remote_slots.iter().flatten().map(|remote| &remote.stream);
-        streams.into_iter().try_for_each(|stream| batch.stream.run_after(stream))?;
+        let mut remote = self.slots[0].remote_slots.iter().flatten();
+        remote.try_for_each(|remote| batch.stream.run_after(&remote.stream))?;
         let settling = Settling {
             stream: batch.stream,
             count: batch.count,
@@ -91,12 +99,17 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
     }
 }
 
-/// A shard's part of a batch.
+/// A shard's part of a batch, or a piece of it.
 struct Part {
     first: usize,
     len: usize,
-    /// The masks of all shards; null if nobody wants them.
+    /// Its mask; null if nobody wants it.
     hits: GlobalMut<u32>,
+}
+
+/// Whether look-ups write values that nobody wants.
+fn writes_unwanted<K: AnyKey, V: Word>(batch: &InFlight<'_, K, V>) -> bool {
+    batch.shards.has_values && matches!(batch.query, Query::Get(get) if get.values.is_null())
 }
 
 /// Looks up a shard's part: on the batch's device in the caller's stream.
@@ -114,15 +127,10 @@ unsafe fn search<K: AnyKey, V: Word>(
     let stream = remote.map_or(batch.stream, |remote| &remote.stream);
     let queries = batch.queries.byte_add((first * K::Bits::BYTES) as u64);
     let count = len as u64;
-    let hits = match hits.is_null() {
-        true => hits,
-        false => hits.skip(hit_words(first as u64, shard as u32)),
-    };
     let query = match *batch.query {
         Query::Get(get) => {
             let mut values = after(get.values, first);
-            if values.is_null() && batch.shards.has_values {
-                // Nobody wants them, but the kernel writes them.
+            if writes_unwanted(batch) {
                 inboxes[shard].reserve(len, 0, batch.shape)?;
                 values = write(&mut inboxes[shard].results.columns[0], stream, 0)?;
             }
