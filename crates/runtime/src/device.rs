@@ -324,13 +324,6 @@ impl Device {
         self == other || self.kind() == other.kind() && self.machine.reach(&other.machine)
     }
 
-    /// Whether kernels of this device can use the memory at an address of a device that it [reaches](Self::reaches). Memory that
-    /// Lanetree has allocated they can; memory of another allocator, such as a pool of the driver's, may be for its own device only.
-    #[doc(hidden)]
-    pub fn reaches_address(&self, address: *const u8) -> bool {
-        self.machine.reaches_address(address)
-    }
-
     /// Waits for all work on the device, in every stream. If the handle has a pool, the pool can lend the blocks that
     /// have come back to it again without another wait.
     ///

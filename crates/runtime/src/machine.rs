@@ -205,8 +205,7 @@ pub(crate) trait Machine: Any + Send + Sync {
     fn reach(&self, _peer: &Arc<dyn Machine>) -> bool {
         false
     }
-    /// Whether kernels of this machine can use the memory at an address, which is this machine's or that of a peer which it
-    /// [reaches](Machine::reach).
+    /// Whether kernels of this machine can use the memory at an address of a peer, of another allocator than the peer's.
     fn reaches_address(&self, _at: *const u8) -> bool {
         false
     }

@@ -96,8 +96,11 @@ fn only_devices_of_one_kind_reach_each_other() {
     assert!(matches!(error, Error::WrongDevice { .. }), "{error}");
     assert!(device.stream().unwrap().run_after(&host.stream().unwrap()).is_err());
     let (own, far) = (device.upload(&[1_u32]).unwrap(), other.upload(&[1_u32]).unwrap());
-    assert!([&own, &far].iter().all(|buffer| device.reaches_address(buffer.as_slice().unwrap().as_ptr().cast())));
-    assert!(!device.reaches_address((&raw const host).cast()), "nobody's memory");
+    assert!([&own, &far].iter().all(|buffer| buffer.is_in_reach_of(&device)) && !buffer.is_in_reach_of(&device));
+    let mut memory = [1_u32; 4];
+    // SAFETY: as many elements, which nobody else uses.
+    let lent = unsafe { other.buffer_from_raw(&raw mut memory[0], 4) }.unwrap();
+    assert!(lent.is_in_reach_of(&device), "known to its device");
 }
 
 #[test]

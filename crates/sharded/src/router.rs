@@ -105,8 +105,10 @@ impl<K: AnyKey, V> Default for Router<K, V> {
 #[derive(Clone, Copy)]
 pub(crate) struct Hints {
     pub(crate) is_sorted: bool,
-    /// It is a piece of a host batch, in staging memory: other devices can't write its results.
+    /// It is a piece of a host batch, in staging memory, which other devices don't copy results into.
     pub(crate) is_staged: bool,
+    /// The kernels of all shards' devices can use the caller's memory, if they reach the batch's device.
+    pub(crate) is_in_reach: bool,
 }
 
 /// Memory and streams of a batch on one device.
@@ -305,7 +307,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             check_order::<K>(&self.checks, batch.queries, batch.count, &mut self.order)?;
             self.order.download_async(&self.checks, 0..1, &mut self.staged_order, 0)?;
             match batch.query {
-                _ if batch.is_direct && self.can_be_in_place(batch) => self.run_in_place(batch, &cuts)?,
+                _ if batch.is_direct && batch.hints.is_in_reach => self.run_in_place(batch, &cuts)?,
                 Query::Get(get)
                     if !get.values.is_null()
                         && get.hits.is_null()

@@ -173,7 +173,8 @@ impl<T: Pod> Buffer<T> {
     /// it, whichever device's stream that is in.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`] for a stream of a device that does not reach the buffer's; [`Error::Cuda`] from the driver.
+    /// [`Error::WrongDevice`] for a stream of a device of which the buffer is [not in reach](Self::is_in_reach_of); [`Error::Cuda`]
+    /// from the driver.
     pub fn read_on_peer(&self, stream: &Stream) -> Result<Global<T>> {
         self.check_reached(stream, "reading another device's buffer in a stream")?;
         self.uses.read(stream)?;
@@ -191,12 +192,19 @@ impl<T: Pod> Buffer<T> {
         Ok(GlobalMut::new(self.start))
     }
 
+    /// Whether kernels of a device can use the buffer's memory. Memory that Lanetree has allocated they can if the device
+    /// [reaches](Device::reaches) the buffer's; a caller's, of a pool of the driver's, say, may be for its own device only.
+    pub fn is_in_reach_of(&self, device: &Device) -> bool {
+        let is_open = || !self.is_foreign || self.start.is_null() || device.machine.reaches_address(self.start.cast());
+        device.reaches(&self.device) && (*device == self.device || is_open())
+    }
+
     /// Checks that a stream's device reaches the buffer, and notes that it is another one.
     fn check_reached(&self, stream: &Stream, action: &'static str) -> Result<()> {
         if stream.device() == &self.device {
             return Ok(());
         }
-        if !stream.device().reaches(&self.device) {
+        if !self.is_in_reach_of(stream.device()) {
             return self.device.check_same(stream.device(), action);
         }
         self.uses.come_from_peers();

@@ -39,24 +39,10 @@ impl Finish for Settling<'_> {
 }
 
 impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
-    /// Whether all devices reach the caller's memory, which need not be an allocation of Lanetree's.
-    pub(super) fn can_be_in_place(&self, batch: &InFlight<'_, K, V>) -> bool {
-        let outputs: [*const u8; 2] = match *batch.query {
-            Query::Get(GetBatch { values, .. }) => [values.as_const().cast().as_ptr(), core::ptr::null()],
-            Query::Rank(RankBatch { ranks, .. }) => [ranks.as_const().cast().as_ptr(), core::ptr::null()],
-            Query::Neighbor(NeighborBatch { keys, values, .. }) => {
-                [keys.as_const().cast().as_ptr(), values.as_const().cast().as_ptr()]
-            }
-            Query::Locate(_) | Query::Gather(..) | Query::Aggregate(_) => return false,
-        };
-        let mut pointers = outputs.into_iter().chain([batch.queries.cast().as_ptr()]).filter(|at| !at.is_null());
-        pointers.all(|at| batch.devices[1..].iter().all(|device| device.reaches_address(at)))
-    }
-
     /// Answers a sorted batch that was cut.
     ///
     /// # Safety
-    /// As [`Router::run`](super::Router::run); the batch is direct, and can be in place.
+    /// As [`Router::run`](super::Router::run); the batch is direct, and in reach.
     pub(super) unsafe fn run_in_place(&mut self, batch: &InFlight<'_, K, V>, cuts: &[usize]) -> Result<()> {
         let shards = batch.shards.all.len();
         let words = hit_words(batch.count as u64, shards as u32) as usize;
