@@ -268,8 +268,9 @@ fn shards_are_measured_beside_one_index_and_checked() {
     let (_, json) =
         figure(&["--figure", "sharded", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"]);
     // One index, two shards and four on a device, two on two: three queries on devices and four from main memory, in two orders, and
-    // two ways to insert. On two devices look-ups in parts, too, and some that the CPU divides.
-    assert_eq!(json["rows"].as_array().unwrap().len(), 4 * (7 * 2 + 2) + 2 + 1);
+    // two ways to insert. On two devices look-ups in parts, too, and some that the CPU divides. Of shards, what is on devices by copies,
+    // too.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 4 * (7 * 2 + 2) + 2 + 1 + (3 * 3 + 1) * 2);
 }
 
 #[test]

@@ -32,6 +32,7 @@ use lanetree_base::parallel::*;
 use lanetree_base::{Matches, Op, Result, UpdateReport};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_simt::Global;
 
 /// A key of an index.
 pub type KeyOf<I> = <<I as OrderedIndex>::Domain as Domain>::Key;
@@ -221,11 +222,26 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// # Safety
     /// The safety contract of that method.
     unsafe fn launch(&self, stream: &Stream, is_sorted: bool, query: &Query<D::Word, V>) -> Result<()>;
+
+    /// [`FixedIndex::READS_COUNTS`](crate::fixed::FixedIndex::READS_COUNTS).
+    fn reads_counts(&self) -> bool;
+
+    /// [`FixedIndex::launch_counted`](crate::fixed::FixedIndex::launch_counted).
+    ///
+    /// # Errors
+    /// The errors of the launch.
+    ///
+    /// # Safety
+    /// The safety contract of that method.
+    ///
+    /// # Panics
+    /// Unless the index [reads counts](Self::reads_counts).
+    unsafe fn launch_counted(&self, stream: &Stream, query: &Query<D::Word, V>, count: Global<u32>) -> Result<()>;
 }
 
 /// Queries in device form: buffers in and out, in a stream's order. A call allocates nothing, synchronises nothing, and may
-/// return before its work is done; but one that several devices answer keeps memory for the next one, and waits until it knows how
-/// many queries each of them has.
+/// return before its work is done; but one that several devices answer keeps memory for the next one, and where they do not use
+/// each other's memory, waits until it knows how many queries each of them has.
 pub trait DeviceForm<D: Domain, V: Word> {
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss`; bit `i % 32` of `hits[i / 32]`
     /// says whether it is present.

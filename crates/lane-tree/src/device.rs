@@ -12,7 +12,7 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::layout::TABLE_ENTRIES;
 use lanetree_kernels_lane_tree::{
-    GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, MOST_HALF, SORTED_BYTES, SORTED_OWN, SORTED_THREADS,
+    CountedArgs, GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, MOST_HALF, SORTED_BYTES, SORTED_OWN, SORTED_THREADS,
     SortedGatherBatch, TABLE_BYTES, TreeRef, WINDOW_ROWS, WINDOW_THREADS, Windowed, beside_threads, calls, found_bytes,
     found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
     window_blocks, window_pairs, window_shared, window_tile,
@@ -21,7 +21,8 @@ use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, can_be_moved};
 use lanetree_runtime::Launch;
 use lanetree_simt::{
-    AllPairs, Call, GatherBatch, Kernel, LaunchShape, LocateBatch, NeighborBatch, QueryArgs, RankBatch, ScanBatch, WARP,
+    AllPairs, Call, GatherBatch, Global, Kernel, LaunchShape, LocateBatch, NeighborBatch, QueryArgs, RankBatch,
+    ScanBatch, WARP,
 };
 
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
@@ -355,6 +356,36 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
             }
         }
         Ok(true)
+    }
+
+    const READS_COUNTS: bool = true;
+
+    unsafe fn launch_counted(&self, stream: &Stream, query: &Query<K::Bits, V>, count: Global<u32>) -> Result<()> {
+        let tree = self.tree_ref(stream)?;
+        let ordered = ordered_threads::<K::Bits>();
+        let over = |most, threads, bytes| over_queries(stream, most, threads, bytes, &tree);
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe {
+            match *query {
+                Query::Get(batch) => {
+                    let args = CountedArgs { most: QueryArgs { tree, batch }, count };
+                    let bytes = found_bytes::<K::Bits, V>();
+                    over(batch.count, query_threads::<K::Bits>(), bytes)?.run(calls::get_counted(&args))
+                }
+                Query::Rank(batch) => {
+                    let args = CountedArgs { most: QueryArgs { tree, batch }, count };
+                    over(batch.count, ordered, 0)?.run(calls::rank_counted::<_, V>(&args))
+                }
+                Query::Neighbor(batch) => {
+                    let args = CountedArgs { most: QueryArgs { tree, batch }, count };
+                    let bytes = found_pair_bytes::<K::Bits, V>();
+                    over(batch.count, ordered, bytes)?.run(calls::neighbor_counted(&args))
+                }
+                Query::Locate(_) | Query::Gather(..) | Query::Aggregate(_) => {
+                    unreachable!("the numbers of ranges are known")
+                }
+            }
+        }?)
     }
 
     unsafe fn launch_copy_pairs(&self, stream: &Stream, batch: AllPairs<K::Bits, V>) -> Result<()> {

@@ -575,8 +575,9 @@ impl<T> Drop for Buffer<T> {
             self.disown();
         } else if let Some(start) = NonNull::new(self.start) {
             // Before the driver waits for anything, it takes the memory from the other GPUs: a copy of theirs that is not done
-            // would be an error (719, with a fault of the copy engine), which no later call survives. A pool waits by itself.
-            if self.device.pool().is_none() {
+            // would be an error (719, with a fault of the copy engine), which no later call survives. A pool waits by itself, but for its own
+            // device alone.
+            if self.device.pool().is_none() || self.uses.are_of_peers(&self.device.machine) {
                 self.uses.quiesce_peers();
             }
             // SAFETY: allocated with this size in `new`; the buffer is gone.

@@ -318,6 +318,12 @@ impl Device {
         Event::new(self)
     }
 
+    /// Whether kernels of this device can use the memory of `other`: on the same device, on two GPUs with peer access (by NVLink, or
+    /// over PCIe where the board allows it), and on emulated devices. The first call for two GPUs enables peer access.
+    pub fn reaches(&self, other: &Self) -> bool {
+        self == other || self.kind() == other.kind() && self.machine.reach(&other.machine)
+    }
+
     /// Waits for all work on the device, in every stream. If the handle has a pool, the pool can lend the blocks that
     /// have come back to it again without another wait.
     ///

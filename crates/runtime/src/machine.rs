@@ -201,6 +201,14 @@ pub(crate) trait Machine: Any + Send + Sync {
         unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
     }
+    /// Lets kernels of this machine use the memory of a peer, another machine of the same kind, from now on. Whether they can.
+    fn reach(&self, _peer: &Arc<dyn Machine>) -> bool {
+        false
+    }
+    /// Whether kernels of this machine can use the memory at an address of a peer, of another allocator than the peer's.
+    fn reaches_address(&self, _at: *const u8) -> bool {
+        false
+    }
     /// Tells that memory of this machine is written by a copy of a peer's, for which the stream waits.
     ///
     /// # Safety

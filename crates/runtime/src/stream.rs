@@ -78,6 +78,11 @@ impl Queue {
         self.id
     }
 
+    /// Whether its stream is one of this machine.
+    pub(crate) fn is_of(&self, machine: &Arc<dyn Machine>) -> bool {
+        Arc::ptr_eq(&self.machine, machine)
+    }
+
     fn fence(&self) -> MutexGuard<'_, Fence> {
         self.fence.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -297,6 +302,22 @@ impl Stream {
         }
         // SAFETY: a live stream of this device; the caller vouches for the event.
         unsafe { self.device.machine.wait_event(self.raw(), RawEvent(event)) }?;
+        self.queue.count_work();
+        Ok(())
+    }
+
+    /// Lets later work in this stream come after all that `other` has been given, a stream of this device or of another one of the same
+    /// kind. Returns at once.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`](crate::Error::WrongDevice) between devices of different kinds;
+    /// [`Error::Cuda`](crate::Error::Cuda) from the driver.
+    pub fn run_after(&self, other: &Self) -> Result<()> {
+        if self.device.kind() != other.device.kind() {
+            self.device.check_same(&other.device, "letting a stream wait for another")?;
+        }
+        self.queue.run_after(other.queue())?;
+        // What it waits for now is new to the streams that come after it.
         self.queue.count_work();
         Ok(())
     }

@@ -5,9 +5,10 @@
 //! single stream this is a comparison of two numbers: no event is recorded, nothing is allocated. (cudarc's `CudaSlice`
 //! records an event for every use, and waits for two at the next.)
 
+use crate::machine::Machine;
 use crate::stream::Queue;
 use crate::{Result, Stream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Streams that are known without the lock: the number that a host batch keeps in flight in one thread, and a few more.
@@ -20,8 +21,8 @@ pub(crate) struct Uses {
     /// Padded with zeros. Threads that share the buffer only ever add entries.
     known: [AtomicU64; KNOWN],
     list: Mutex<List>,
-    /// Whether streams of other devices have written, and the last writer in the list waits for them.
-    by_peers: bool,
+    /// Whether streams of other devices have used it. They are in the list, or the last one there waits for them.
+    by_peers: AtomicBool,
 }
 
 #[derive(Default)]
@@ -108,14 +109,20 @@ impl Uses {
         Ok(())
     }
 
-    /// Remembers that streams of other devices have written, for which the last writer waits.
-    pub(crate) fn come_from_peers(&mut self) {
-        self.by_peers = true;
+    /// Remembers that streams of other devices use it, which are in the list, or for which the last one there waits.
+    pub(crate) fn come_from_peers(&self) {
+        self.by_peers.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for all uses if streams of other devices may still write.
+    /// Whether streams of other machines are among those that use the buffer.
+    pub(crate) fn are_of_peers(&mut self, own: &Arc<dyn Machine>) -> bool {
+        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+        list.writer.iter().chain(&list.readers).any(|user| !user.is_of(own))
+    }
+
+    /// Waits for all uses if streams of other devices may still use the memory.
     pub(crate) fn quiesce_peers(&mut self) {
-        if self.by_peers {
+        if *self.by_peers.get_mut() {
             self.quiesce();
         }
     }
@@ -173,7 +180,7 @@ impl Uses {
         list.readers.clear();
         list.writer = None;
         self.known = Default::default();
-        self.by_peers = false;
+        *self.by_peers.get_mut() = false;
     }
 }
 

@@ -1,8 +1,9 @@
 //! Results of a piece, from its buckets into the batch's order.
 
+use crate::router::Finish;
 use crate::slots::{Slot, read};
 use lanetree_frame::{KeyWord, Result, Stream, launch};
-use lanetree_kernels_sharded::{BackArgs, THREADS, TILE, calls};
+use lanetree_kernels_sharded::{Amends, BackArgs, THREADS, TILE, calls};
 use lanetree_simt::{Global, GlobalMut};
 
 /// A piece that was looked up.
@@ -15,36 +16,37 @@ pub(crate) struct Back<'a> {
     pub(crate) has_hits: bool,
 }
 
-impl Back<'_> {
-    /// The arguments for a column of results, with no output yet and no results from elsewhere.
-    pub(crate) fn args<W: KeyWord>(&self, column: usize) -> Result<BackArgs<W>> {
+impl Finish for Back<'_> {
+    unsafe fn column<W: KeyWord>(
+        &self,
+        column: usize,
+        amends: Amends<W>,
+        out: GlobalMut<W>,
+        out_hits: GlobalMut<u32>,
+    ) -> Result<()> {
         let Self { stream, slot, .. } = *self;
         let (local_hits, remote_hits) = match self.has_hits {
             true => (slot.local.hits.read_on(stream)?, slot.remote.hits.read_on(stream)?),
             false => (Global::null(), Global::null()),
         };
-        Ok(BackArgs {
+        let args = BackArgs {
             positions: slot.positions.read_on(stream)?,
             count: self.count as u64,
             local_results: read(&slot.local.columns[column], stream, 0)?,
             remote_results: read(&slot.remote.columns[column], stream, 0)?,
             local_hits,
             remote_hits,
-            plus: Global::null(),
-            others: Global::null(),
-            out: GlobalMut::null(),
-            out_hits: GlobalMut::null(),
-            have_others: [0; 2],
+            plus: amends.plus,
+            others: amends.others,
+            out,
+            out_hits,
+            have_others: [amends.have_others as u32, (amends.have_others >> 32) as u32],
             remote: self.remote as u32,
-            has_hits_alone: 0,
-        })
-    }
-
-    /// # Safety
-    /// The column has the results, as words of this type, and the outputs have an element (or a bit) for each query.
-    pub(crate) unsafe fn run<W: KeyWord>(&self, args: &BackArgs<W>) -> Result<()> {
+            // Keys of neighbours that there are not.
+            has_hits_alone: u32::from(column == 1),
+        };
         // SAFETY: the caller's contract.
-        Ok(unsafe { tiles(self.stream, self.count)?.run(calls::back(args)) }?)
+        Ok(unsafe { tiles(stream, self.count)?.run(calls::back(&args)) }?)
     }
 }
 

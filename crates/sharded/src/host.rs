@@ -20,7 +20,7 @@ use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
 const PINNED_THREADS: usize = 3;
 
 /// Pieces of host batches: in staging memory.
-const STAGED: Hints = Hints { is_sorted: false, is_staged: true };
+const STAGED: Hints = Hints { is_sorted: false, is_staged: true, is_in_reach: true };
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// # Errors

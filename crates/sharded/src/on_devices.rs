@@ -12,12 +12,14 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
     /// answer.
     ///
-    /// A batch is cut into pieces. The batch's device partitions each piece by shard and sends each device its shards' queries; then
-    /// it puts the results into the batch's order. A sorted batch that wants values alone is cut at the shards' borders instead, and
-    /// its parts are copied as they are. The host waits until each piece is partitioned, to know how many queries to copy. (It also
-    /// waits for earlier batches if this one needs more memory, and for the check that a sorted batch ascends.) The rest may go on
-    /// after the return, in the stream's order. Dropping results waits for them. The index keeps the memory of a batch for the next
-    /// one, on each device: about 70 bytes for each of up to 2^24 queries.
+    /// A batch of look-ups, ranks or neighbours is cut into pieces. The batch's device divides each piece by shard; then it puts the
+    /// results into the batch's order. Where the devices use each other's memory
+    /// ([`ShardStats::is_direct`](crate::ShardStats::is_direct)), its kernels store queries straight into the shards' memory and load
+    /// results from there, and the host waits for nothing; a sorted batch is cut at the shards' borders, and each shard reads and writes
+    /// its part in place. Otherwise queries and results are copied, and the host waits until each piece is divided, to know how many
+    /// queries to copy. (It also waits for earlier batches if this one needs more memory, and for the check that a sorted batch ascends.)
+    /// The rest may go on after the return, in the stream's order. Dropping results waits for them. The index keeps the memory of a batch
+    /// for the next one, on each device: at most 70 bytes or so for each of up to 2^24 queries.
     ///
     /// ```
     /// use lanetree::{Device, LaneTree, Sharded};

@@ -10,7 +10,7 @@ use lanetree_frame::{AnyKey, Buffer, Result, Stream};
 
 impl<K: AnyKey> ShardedSet<K> {
     /// The set's queries on a stream of one of its devices, as [`Sharded::on`](crate::Sharded::on): buffers of that device go in and
-    /// out, and the shards of all devices answer. The host waits until each piece of the batch is partitioned.
+    /// out, and the shards of all devices answer. The host waits as it does there.
     ///
     /// ```
     /// use lanetree::{Device, LaneSet, ShardedSet};

@@ -9,7 +9,7 @@ use crate::scratch_pool::ScratchPool;
 use bytemuck::Pod;
 use core::fmt::{self, Debug};
 use lanetree_frame::error::{check_bounds, check_buffer};
-use lanetree_frame::fixed::{Neighbors, Query, QueryOptions, Side, Uses, bits};
+use lanetree_frame::fixed::{Neighbors, Query, QueryOptions, Side, Uses};
 use lanetree_frame::join_steps::{Settled, settle};
 use lanetree_frame::room::collected;
 use lanetree_frame::{AnyKey, Buffer, DeviceKind, KeyRange, Ranges, Result, Stream, Word};
@@ -123,7 +123,10 @@ impl<'a, S: InShards> OnShards<'a, S> {
         }
         let Some(mut shards) = self.index.shards()? else { return Ok(()) };
         let (Outputs { keys, values, hits, miss }, stream) = (out, self.stream);
-        let (queries, count) = (bits::<S::Key>(stream, queries)?, count as u64);
+        let is_in_reach = is_reached(&shards, Some(queries))
+            && is_reached(&shards, keys.as_deref())
+            && is_reached(&shards, values.as_deref());
+        let (queries, count) = (queries.read_on_for_peers(stream)?.cast(), count as u64);
         let (values, hits) = (from_peers(values, stream)?, from_peers(hits, stream)?);
         let query = match side {
             None => Query::Get(GetBatch { queries, count, values, hits, miss }),
@@ -133,7 +136,7 @@ impl<'a, S: InShards> OnShards<'a, S> {
                 Query::Neighbor(NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near })
             }
         };
-        self.run(&shards, &query)
+        self.run(&shards, is_in_reach, &query)
     }
 
     /// Ranks the first `count` queries.
@@ -151,17 +154,21 @@ impl<'a, S: InShards> OnShards<'a, S> {
             return Ok(());
         }
         let Some(shards) = self.index.shards()? else { return Ok(()) };
-        let (queries, ranks) = (bits::<S::Key>(self.stream, queries)?, ranks.write_on_from_peers(self.stream)?);
-        self.run(&shards, &Query::Rank(RankBatch { queries, count: count as u64, ranks, upper: side as u32 }))
+        let is_in_reach = is_reached(&shards, Some(queries)) && is_reached(&shards, Some(ranks));
+        let (queries, ranks) =
+            (queries.read_on_for_peers(self.stream)?.cast(), ranks.write_on_from_peers(self.stream)?);
+        let batch = RankBatch { queries, count: count as u64, ranks, upper: side as u32 };
+        self.run(&shards, is_in_reach, &Query::Rank(batch))
     }
 
     fn run(
         &self,
         shards: &Shards<'_, S::Key, S::Value>,
+        is_in_reach: bool,
         query: &Query<<S::Key as AnyKey>::Bits, S::Value>,
     ) -> Result<()> {
-        let hints = Hints { is_sorted: self.is_sorted, is_staged: false };
-        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream, and for other devices' copies.
+        let hints = Hints { is_sorted: self.is_sorted, is_staged: false, is_in_reach };
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream, and for other devices.
         unsafe { self.index.routers().router.run(shards, self.stream, hints, query) }
     }
 
@@ -297,9 +304,14 @@ impl<'a, K: AnyKey, V: Word> Outputs<'a, K, V> {
     }
 }
 
-/// The pointer to a buffer that copies from other devices may write; null if there is no buffer.
+/// The pointer to a buffer that other devices may write, too; null if there is no buffer.
 fn from_peers<T: Pod>(buffer: Option<&mut Buffer<T>>, stream: &Stream) -> Result<GlobalMut<T>> {
     buffer.map_or(Ok(GlobalMut::null()), |buffer| Ok(buffer.write_on_from_peers(stream)?))
+}
+
+/// Whether kernels of all shards' devices can use a buffer's memory, if there is a buffer.
+fn is_reached<K: AnyKey, V: Word, T: Pod>(shards: &Shards<'_, K, V>, buffer: Option<&Buffer<T>>) -> bool {
+    buffer.is_none_or(|buffer| shards.all.iter().all(|shard| buffer.is_in_reach_of(shard.device)))
 }
 
 /// The elements of a buffer of the host.

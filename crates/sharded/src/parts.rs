@@ -3,6 +3,7 @@
 use crate::group::{Group, sum};
 use crate::query::{Shard, Shards};
 use crate::route::Route;
+use crate::router::are_in_reach;
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::Side;
 use lanetree_frame::parallel::*;
@@ -22,6 +23,10 @@ pub struct ShardStats<K> {
     pub pairs: u64,
     /// Bytes of the device's memory that it takes.
     pub bytes: u64,
+    /// Whether it and the other shards are in reach of each other: at most eight, on devices whose kernels use each other's memory
+    /// ([`Device::reaches`]). Then look-ups, ranks and neighbours of LaneTrees and their sets, in batches on this device, go straight to
+    /// the shards' memory and back; otherwise by copies.
+    pub is_direct: bool,
 }
 
 /// Shards of any kind, each with the keys of one interval.
@@ -61,13 +66,17 @@ impl<K: AnyKey, I: Send + Sync> Parts<K, I> {
     }
 
     pub(crate) fn stats(&self) -> Vec<ShardStats<K>> {
+        let shards = self.group.known();
+        let of = self.methods.device;
+        let is_direct = |home: &I| are_in_reach(of(home), shards.iter().map(of), shards.len());
         let stats = |(shard, index): (usize, &I)| ShardStats {
             device: (self.methods.device)(index).clone(),
             from: if shard == 0 { K::MIN } else { self.splitters[shard - 1] },
             pairs: self.before[shard + 1] - self.before[shard],
             bytes: (self.methods.bytes)(index),
+            is_direct: is_direct(index),
         };
-        self.group.known().iter().enumerate().map(stats).collect()
+        shards.iter().enumerate().map(stats).collect()
     }
 
     /// Bytes of the memory of all devices.

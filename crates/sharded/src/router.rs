@@ -1,7 +1,22 @@
 //! Batches on a device, answered by shards on several.
 //!
+//! Where the devices use each other's memory, kernels move everything, and the host waits for nothing ([`direct`]):
+//!
 //! ```text
 //!  the batch's device                                     a shard's device
+//!  ┌────────────────────┐ 1. each query into its shard's box
+//!  │ divide             ├─────────────────────────────► ┌──────────┐
+//!  └────────────────────┘                               │ look-ups │ 2. as many as the batch's
+//!  ┌────────────────────┐ 3. results out of the boxes,  └────┬─────┘    device has counted
+//!  │ expand             │ ◄──────────────────────────────────┘
+//!  └────────────────────┘    in the caller's stream
+//! ```
+//!
+//! A sorted batch is cut, and each shard reads and writes its part in the memory of the batch's device ([`in_place`]).
+//!
+//! Otherwise they copy ([`pieces`]):
+//!
+//! ```text
 //!  ┌────────────────────┐ 1. a piece to its buckets; the
 //!  │ scatter, or shift  │    host reads the number of
 //!  └──┬──────────────┬──┘    queries of each
@@ -15,10 +30,10 @@
 //!  └────────────────────┘
 //! ```
 //!
+//! A sorted batch that wants values alone needs neither scatter nor back then: see [`DeviceScratch::run_slices`].
+//!
 //! [`SLOTS`] pieces are in flight at a time, each with memory and streams of its own ([`slots`](crate::slots)): no piece waits for
 //! another one's look-ups or copies.
-//!
-//! A sorted batch that wants values alone needs neither scatter nor back: see [`DeviceScratch::run_slices`].
 
 use crate::query::{Shards, after, queries_of};
 use crate::route::MAX_SHARDS;
@@ -33,7 +48,13 @@ use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, TILE, calls, position};
 use lanetree_primitives::check_order;
 use lanetree_simt::{GetBatch, Global, GlobalMut, LaunchShape};
 
+mod direct;
+mod finish;
+mod in_place;
 mod pieces;
+
+pub(crate) use direct::are_in_reach;
+pub(crate) use finish::Finish;
 
 /// Pieces in flight at a time.
 const SLOTS: usize = 4;
@@ -58,11 +79,13 @@ pub(crate) struct Routing {
     pub(crate) piece: usize,
     /// Pieces in flight, 1 at least.
     pub(crate) slots: usize,
+    /// Whether batches go by copies although the devices reach each other's memory.
+    pub(crate) by_copies: bool,
 }
 
 impl Default for Routing {
     fn default() -> Self {
-        Self { piece: PIECE, slots: SLOTS }
+        Self { piece: PIECE, slots: SLOTS, by_copies: false }
     }
 }
 
@@ -82,8 +105,10 @@ impl<K: AnyKey, V> Default for Router<K, V> {
 #[derive(Clone, Copy)]
 pub(crate) struct Hints {
     pub(crate) is_sorted: bool,
-    /// It is a piece of a host batch, in staging memory: other devices can't write its results.
+    /// It is a piece of a host batch, in staging memory, which other devices don't copy results into.
     pub(crate) is_staged: bool,
+    /// The kernels of all shards' devices can use the caller's memory, if they reach the batch's device.
+    pub(crate) is_in_reach: bool,
 }
 
 /// Memory and streams of a batch on one device.
@@ -98,6 +123,8 @@ struct DeviceScratch<K: AnyKey, V> {
     /// For a batch with the hint `is_sorted`: the first query below its predecessor, and the number of equal neighbours.
     order: Buffer<u64>,
     staged_order: PinnedBuffer<u64>,
+    /// Of a sorted batch that is answered in place: each shard's hit mask.
+    hits: Buffer<u32>,
     splitters: Table<K::Bits>,
     before: Table<u64>,
     fallback_keys: Table<K::Bits>,
@@ -128,11 +155,13 @@ struct InFlight<'a, K: AnyKey, V: Word> {
     piece: usize,
     /// Pieces in flight.
     slots: usize,
+    /// Whether kernels go to other devices' memory.
+    is_direct: bool,
 }
 
 impl<K: AnyKey, V: Word> Router<K, V> {
-    /// Answers a batch. Waits until each piece is partitioned, to know how many queries to copy; the rest may go on after the return,
-    /// and later work in `stream` comes after it.
+    /// Answers a batch. Where it goes by copies, waits until each piece is partitioned, to know how many queries to copy; the rest may go
+    /// on after the return, and later work in `stream` comes after it.
     ///
     /// # Errors
     /// [`Error::Runtime`] from a device, or if one has no room; [`Error::Lost`]; [`Error::BatchTooLarge`].
@@ -165,6 +194,7 @@ impl<K: AnyKey, V: Word> Router<K, V> {
         let share = count.div_ceil(slots).next_multiple_of(TILE as usize);
         let capacity = (CAPACITY / shards.all.len()).next_multiple_of(TILE as usize);
         let piece = if hints.is_staged { count.next_multiple_of(TILE as usize) } else { share.max(MIN_PIECE) };
+        let is_direct = !self.routing.by_copies && direct::is_direct(shards, &devices);
         let (piece, shape) = (piece.min(self.routing.piece).min(capacity), shards.shape(query));
         let new = || DeviceScratch::new(home);
         self.pool.with(home, new, |scratch| {
@@ -185,6 +215,7 @@ impl<K: AnyKey, V: Word> Router<K, V> {
                     submitted,
                     piece,
                     slots,
+                    is_direct,
                 };
                 // SAFETY: the caller's contract.
                 unsafe { scratch.run(&batch) }
@@ -213,6 +244,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             checks: home.stream()?,
             order: home.alloc(2)?,
             staged_order: home.pinned(2)?,
+            hits: home.alloc(0)?,
             splitters: Table::new(home)?,
             before: Table::new(home)?,
             fallback_keys: Table::new(home)?,
@@ -262,8 +294,11 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         // SAFETY: the caller's contract.
         unsafe {
             if !batch.hints.is_sorted {
-                self.run_pieces(batch, &[])?;
-                return Ok(true);
+                return match batch.is_direct {
+                    true => self.run_direct(batch),
+                    false => self.run_pieces(batch, &[]),
+                }
+                .map(|()| true);
             }
             let cuts = self.cut(batch)?;
             self.checks.wait(&batch.submitted)?;
@@ -272,6 +307,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             check_order::<K>(&self.checks, batch.queries, batch.count, &mut self.order)?;
             self.order.download_async(&self.checks, 0..1, &mut self.staged_order, 0)?;
             match batch.query {
+                _ if batch.is_direct && batch.hints.is_in_reach => self.run_in_place(batch, &cuts)?,
                 Query::Get(get)
                     if !get.values.is_null()
                         && get.hits.is_null()
@@ -356,8 +392,8 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             let (home, stream) = (slice(&range), &remote.stream);
             // SAFETY: the queries of the part, and its elements of the results, which nothing else writes.
             unsafe {
-                remote.keys.copy_from_address(stream, home.queries.cast(), range.len() * key, send)?;
-                let (queries, column) = (read(&remote.keys, stream, 0)?, &mut remote.results.columns[0]);
+                remote.inbox.keys.copy_from_address(stream, home.queries.cast(), range.len() * key, send)?;
+                let (queries, column) = (read(&remote.inbox.keys, stream, 0)?, &mut remote.inbox.results.columns[0]);
                 let query = Query::Get(GetBatch { queries, values: write(column, stream, 0)?, ..home });
                 batch.shards.all[shard].launches.launch(stream, true, &query)?;
                 column.copy_to_address(stream, range.len() * V::BYTES, home.values.cast(), &self.home)?;

@@ -134,10 +134,17 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &mut self.min_staged
     }
 
+    /// Whether batches go by copies although the devices reach each other's memory, for tests and measurements.
+    #[doc(hidden)]
+    pub fn by_copies_mut(&mut self) -> &mut bool {
+        &mut self.routers.router.routing.by_copies
+    }
+
     /// The most queries of a piece (a multiple of 2048), and the pieces in flight.
     #[cfg(test)]
     pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize) {
-        self.routers.router.routing = crate::router::Routing { piece, slots };
+        let routing = &mut self.routers.router.routing;
+        (routing.piece, routing.slots) = (piece, slots);
     }
 
     /// Applies each shard's part of a batch.

@@ -52,6 +52,28 @@ pub(crate) struct Slot {
     pub(crate) remote: BucketResults,
     /// Memory on the other devices, by their numbers.
     pub(crate) remote_slots: Vec<Option<RemoteSlot>>,
+    /// Of a piece that goes straight to its shards: the planes, where each tile's queries begin in the boxes, and each shard's box.
+    pub(crate) planes: Buffer<u32>,
+    pub(crate) bases: Buffer<u32>,
+    pub(crate) inboxes: Vec<Inbox>,
+}
+
+/// A shard's queries of a piece and their results, on its device.
+pub(crate) struct Inbox {
+    pub(crate) keys: Column,
+    pub(crate) results: BucketResults,
+}
+
+impl Inbox {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        Ok(Self { keys: device.alloc(0)?, results: BucketResults::new(device)? })
+    }
+
+    /// Makes it hold `len` queries, of `key` bytes each, and their results.
+    pub(crate) fn reserve(&mut self, len: usize, key: usize, shape: Shape) -> Result<()> {
+        reserve(&mut self.keys, words(len, key))?;
+        self.results.reserve(len, shape)
+    }
 }
 
 /// BucketResults in buckets.
@@ -64,8 +86,7 @@ pub(crate) struct BucketResults {
 pub(crate) struct RemoteSlot {
     device: Device,
     pub(crate) stream: Stream,
-    pub(crate) keys: Column,
-    pub(crate) results: BucketResults,
+    pub(crate) inbox: Inbox,
 }
 
 /// The bytes of an element of each column of results (0: no such column), and whether there is a hit mask.
@@ -140,6 +161,9 @@ impl Slot {
             local: BucketResults::new(device)?,
             remote: BucketResults::new(device)?,
             remote_slots: Vec::new(),
+            planes: device.alloc(0)?,
+            bases: device.alloc(0)?,
+            inboxes: Vec::new(),
         })
     }
 
@@ -160,15 +184,37 @@ impl Slot {
         slot.take_if(|remote| remote.device != *device);
         let remote = match slot {
             Some(remote) => remote,
-            None => slot.insert(RemoteSlot {
-                device: device.clone(),
-                stream: device.stream()?,
-                keys: device.alloc(0)?,
-                results: BucketResults::new(device)?,
-            }),
+            None => {
+                slot.insert(RemoteSlot { device: device.clone(), stream: device.stream()?, inbox: Inbox::new(device)? })
+            }
         };
-        reserve(&mut remote.keys, words(len, key))?;
-        remote.results.reserve(len, shape)
+        remote.inbox.reserve(len, key, shape)
+    }
+
+    /// Makes a box for each of some devices hold `len` queries, and the slot have a stream on each.
+    pub(crate) fn reserve_inboxes(
+        &mut self,
+        devices: &[Device],
+        numbers: &[usize],
+        len: usize,
+        key: usize,
+        shape: Shape,
+    ) -> Result<()> {
+        for (number, device) in devices.iter().enumerate().skip(1) {
+            self.reserve_remote(number, device, 0, key, shape)?;
+        }
+        self.inboxes.truncate(numbers.len());
+        for (shard, &number) in numbers.iter().enumerate() {
+            let device = &devices[number];
+            // The shard may be on another device than before.
+            match self.inboxes.get_mut(shard) {
+                Some(inbox) if inbox.keys.device() == device => {}
+                Some(inbox) => *inbox = Inbox::new(device)?,
+                None => self.inboxes.push(Inbox::new(device)?),
+            }
+            self.inboxes[shard].reserve(len, key, shape)?;
+        }
+        Ok(())
     }
 
     /// Waits for all its streams; errors are the next call's.

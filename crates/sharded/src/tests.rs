@@ -354,6 +354,7 @@ fn devices_for_tests() -> Vec<Vec<Device>> {
     let many: Vec<usize> = (0..64).map(|shard| shard % 3).collect();
     vec![
         among(&[0, 1, 2]),
+        emulated(4),
         among(&[1, 0, 1, 2, 0]),
         emulated(1),
         vec![emulated(1)[0].clone(); 2],

@@ -50,6 +50,8 @@ fn index_of(symbol: &'static str) -> &'static str {
         }
         // Columns, and what joins are made of.
         Some("keys") => Index::PRIMITIVES.name(),
+        // Parts of batches over several devices.
+        Some("lane") if symbol.ends_with("_counted") => Index::SHARDED.name(),
         // Its type is LaneTree; the joins are an example of its use.
         Some("lane" | "joins") => Index::LANE_TREE.name(),
         name => name.unwrap_or_default(),

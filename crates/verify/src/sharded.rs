@@ -8,8 +8,8 @@ use super::multimap::Checked;
 use core::ops::Range;
 use lanetree::{
     AnyKey, AsOf, Batch, Closed, Device, DeviceKind, DeviceMatches, DeviceRangeMatches, DeviceRanges, JoinKind,
-    JoinScratch, KeyWord, LaneTree, NearestScratch, Op, OpKind, OrderedIndex, RangeJoinScratch, Result, Sharded,
-    ShardedUpdateScratch, UpdateReport, Word, apply_to_map,
+    JoinScratch, KeyWord, LaneSet, LaneTree, NearestScratch, Op, OpKind, OrderedIndex, RangeJoinScratch, Result,
+    Sharded, ShardedSet, ShardedUpdateScratch, UpdateReport, Word, apply_to_map,
 };
 use lanetree_base::parallel::*;
 use rand::{Rng, RngExt};
@@ -39,7 +39,8 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     for (distribution, shards) in
-        [(Distribution::Uniform, 3), (Distribution::Clustered, 5), (Distribution::Extremes, 64)]
+        // The last is too many for the devices to go straight to each shard's memory.
+        [(Distribution::Uniform, 3), (Distribution::Clustered, 4), (Distribution::Extremes, 64)]
     {
         for key in ["u32", "i64", "u128"] {
             let lens = lens.iter().filter(|len| **len <= max_len);
@@ -87,14 +88,19 @@ impl Case {
         let mut sorted = queries.clone();
         sorted.sort_unstable();
         let at = &devices[rng.random_range(0..devices.len())];
-        // Also with a hint that is wrong.
+        // Straight to the shards' memory, if the devices can, and by copies; also with a hint that is wrong.
         for (queries, is_sorted) in [(&queries, false), (&queries, true), (&sorted, true)] {
-            ask(&mut checked, (&index, at), (&keys, &values), queries, is_sorted)?;
+            for by_copies in [true, false] {
+                *index.by_copies_mut() = by_copies;
+                ask(&mut checked, (&index, at), (&keys, &values), queries, is_sorted)?;
+            }
             // In host form, too.
             let found = checked.time(|| index.get_many(queries))?;
             let present = |key: &K| keys.binary_search(key).ok().map(|at| values[at]);
             checked.expect("values in host form", &found, &queries.par_iter().map(present).collect());
         }
+        let set = checked.time(|| ShardedSet::build(&on, LaneSet::builder(), &keys[lacking..]))?;
+        ask_set(&mut checked, (&set, at), &keys, &queries)?;
         ranges(&mut checked, (&index, at), (&keys, &values), &queries)?;
         joins(&mut checked, (&index, at), (&keys, &values), &queries)?;
         // The keys that it lacks are those that are inserted below.
@@ -231,6 +237,33 @@ fn ranges<K: AnyKey, V: Word>(
     let found: Vec<V> =
         lens.iter().enumerate().flat_map(|(i, &len)| &found[i * limit..][..len as usize]).copied().collect();
     checked.expect("values of scans", &found, &expected);
+    Ok(())
+}
+
+/// A set of the keys.
+fn ask_set<K: AnyKey>(
+    checked: &mut Checked,
+    (set, device): (&ShardedSet<K>, &Device),
+    keys: &[K],
+    asked: &[K],
+) -> Result<()> {
+    let (stream, queries, count) = (device.stream()?, device.upload(asked)?, asked.len());
+    let mut hits = device.alloc::<u32>(count.div_ceil(32))?;
+    let (mut ranks, mut beside) = (device.alloc::<u64>(count)?, device.alloc::<K>(count)?);
+    let place = |key: &K| keys.binary_search(key);
+    checked.time(|| set.on(&stream).contains(&queries, &mut hits))?;
+    let word = |keys: &[K]| keys.iter().enumerate().fold(0, |word, (i, key)| word | u32::from(place(key).is_ok()) << i);
+    checked.expect("presence in a set", &hits.to_vec()?, &asked.par_chunks(32).map(word).collect());
+    checked.time(|| set.on(&stream).lower_bound(&queries, &mut ranks))?;
+    let rank = |key: &K| place(key).unwrap_or_else(|at| at) as u64;
+    checked.expect("lower bounds in a set", &ranks.to_vec()?, &asked.par_iter().map(rank).collect());
+    checked.time(|| set.on(&stream).predecessor(&queries, &mut beside))?;
+    let before = |key: &K| place(key).map_or_else(|at| at, |at| at + 1).checked_sub(1);
+    // The keys of those that have none are unspecified.
+    let found: Vec<_> =
+        asked.iter().zip(beside.to_vec()?).map(|(key, found)| before(key).map(|_| found.encode())).collect();
+    let expected = asked.par_iter().map(|key| before(key).map(|at| keys[at].encode())).collect();
+    checked.expect("predecessors in a set", &found, &expected);
     Ok(())
 }
 

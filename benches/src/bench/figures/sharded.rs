@@ -47,6 +47,7 @@ static TABLE: Table = Table {
         "By the CPU's clock. get_many and its like: batches in ordinary host memory, new vectors of results there, from the call to its",
         "return. get, predecessor: batches and results on the first device, from the call to the end of its work; in parts: an equal",
         "part of the batch on each device, with a thread of its own. get_many_pinned: from pinned memory to pinned memory.",
+        "by copies: as where devices do not reach each other's memory. Else batches on devices go straight to the shards' and back.",
         "divided by the CPU: without the devices' part in that, whatever the batch's length.",
         "range: of starts and limits on the first device. apply_on: inserts from buffers there, with scratch memory of the run before.",
         "lanetree: one index, without shards. Ranges begin at present keys. Inserts: of new keys only, which are removed again",
@@ -120,6 +121,10 @@ trait Forms: OrderedIndex<Domain = u64, Value = u64> {
     fn set_divided_by_cpu(&mut self, _: bool) -> bool {
         false
     }
+    /// Has batches go by copies, or straight to the shards' memory; false if there is one way only.
+    fn set_by_copies(&mut self, _: bool) -> bool {
+        false
+    }
     /// At most [`LENGTH`] pairs from each start on.
     fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()>;
     fn insert_on(
@@ -131,7 +136,13 @@ trait Forms: OrderedIndex<Domain = u64, Value = u64> {
     /// Each once.
     fn devices(&self) -> Vec<Device>;
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()>;
-    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, out: [&mut Buffer<u64>; 2]) -> Result<()>;
+    fn predecessor_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        queries: &Buffer<u64>,
+        out: [&mut Buffer<u64>; 2],
+    ) -> Result<()>;
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()>;
 }
 
@@ -146,8 +157,14 @@ impl Forms for LaneTree<u64, u64> {
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()> {
         Ok(self.on(stream).order(batch_order(order)).miss(miss()).get(queries, out)?)
     }
-    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
-        Ok(self.on(stream).miss(miss()).predecessor(queries, keys, out)?)
+    fn predecessor_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        queries: &Buffer<u64>,
+        [keys, out]: [&mut Buffer<u64>; 2],
+    ) -> Result<()> {
+        Ok(self.on(stream).order(batch_order(order)).miss(miss()).predecessor(queries, keys, out)?)
     }
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
         Ok(self.get_many_pinned(queries, miss(), out, None)?)
@@ -175,6 +192,10 @@ impl Forms for Sharded<LaneTree<u64, u64>> {
         *self.min_staged_mut() = if by_cpu { usize::MAX } else { 1 << 17 };
         true
     }
+    fn set_by_copies(&mut self, by_copies: bool) -> bool {
+        *self.by_copies_mut() = by_copies;
+        self.stats().iter().all(|shard| shard.is_direct)
+    }
     fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()> {
         Ok(self.on(stream).limit(LENGTH as u64).range(bounds[0], bounds[1], out)?)
     }
@@ -200,8 +221,16 @@ impl Forms for Sharded<LaneTree<u64, u64>> {
         let on = if order == Order::Sorted { on.sorted() } else { on };
         Ok(on.miss(miss()).get(queries, out)?)
     }
-    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
-        Ok(self.on(stream).miss(miss()).predecessor(queries, keys, out)?)
+    fn predecessor_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        queries: &Buffer<u64>,
+        [keys, out]: [&mut Buffer<u64>; 2],
+    ) -> Result<()> {
+        let on = self.on(stream);
+        let on = if order == Order::Sorted { on.sorted() } else { on };
+        Ok(on.miss(miss()).predecessor(queries, keys, out)?)
     }
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
         Ok(self.get_many_pinned(queries, miss(), out, None)?)
@@ -228,17 +257,17 @@ impl Part {
 }
 
 impl<I: Forms> Subject<'_, I> {
-    /// Batches on the devices.
-    fn on_devices(&self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+    /// Batches on the devices, which go in a way: words after the operation.
+    fn on_devices(&self, session: &mut Session, batch: &Batch<u64>, order: Order, way: &str) -> Result<()> {
         let devices = self.index.devices();
-        self.in_parts(session, "get", &devices[..1], batch, order, |index, part| {
+        self.in_parts(session, &format!("get{way}"), &devices[..1], batch, order, |index, part| {
             index.get_on(&part.stream, order, &part.queries, &mut part.values)
         })?;
-        self.in_parts(session, "predecessor", &devices[..1], batch, order, |index, part| {
-            index.predecessor_on(&part.stream, &part.queries, [&mut part.keys, &mut part.values])
+        self.in_parts(session, &format!("predecessor{way}"), &devices[..1], batch, order, |index, part| {
+            index.predecessor_on(&part.stream, order, &part.queries, [&mut part.keys, &mut part.values])
         })?;
         if devices.len() > 1 {
-            self.in_parts(session, "get, in parts", &devices, batch, order, |index, part| {
+            self.in_parts(session, &format!("get, in parts{way}"), &devices, batch, order, |index, part| {
                 index.get_on(&part.stream, order, &part.queries, &mut part.values)
             })?;
         }
@@ -246,7 +275,8 @@ impl<I: Forms> Subject<'_, I> {
         let (mut queries, mut out) = (session.device.pinned(count)?, session.device.pinned(count)?);
         queries.copy_from_slice(&batch.queries);
         let timing = session.time_on_cpu(&mut out, |out| out.fill(0), |out| self.index.get_pinned(&queries, out))?;
-        self.push_values(session, "get_many_pinned", order, timing, batch, [(0, &out[..])].into_iter())
+        let operation = format!("get_many_pinned{way}");
+        self.push_values(session, &operation, order, timing, batch, [(0, &out[..])].into_iter())
     }
 
     fn in_parts(
@@ -320,7 +350,11 @@ impl<I: Forms> Subject<'_, I> {
                 return Ok(());
             };
             let batch = sorted.ordered(order, session.seed);
-            self.on_devices(session, &batch, order)?;
+            self.on_devices(session, &batch, order, "")?;
+            if self.index.set_by_copies(true) {
+                self.on_devices(session, &batch, order, ", by copies")?;
+            }
+            self.index.set_by_copies(false);
             self.queries(session, &batch, order)?;
             if order == Order::Random {
                 self.divided_by_cpu(session, &batch, order)?;

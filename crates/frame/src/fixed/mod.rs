@@ -70,7 +70,7 @@ pub use lanetree_base::aggregate_steps::DeviceAggregates;
 use lanetree_base::{BatchOrder, Op, Result, UpdateReport};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
-use lanetree_simt::{AllPairs, GatherBatch};
+use lanetree_simt::{AllPairs, GatherBatch, Global};
 
 /// Pairs of a part of a long range: a group of lanes copies one. As long as other groups take for some short ranges, and long enough
 /// to be worth the search for where it begins.
@@ -243,6 +243,29 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         _mean: u64,
     ) -> Result<bool> {
         Ok(false)
+    }
+
+    /// Whether there is a [`FixedIndex::launch_counted`].
+    const READS_COUNTS: bool = false;
+
+    /// [`FixedIndex::launch`] of look-ups, ranks or neighbours in any order, for as many queries as `count` says when they run: the
+    /// batch has the most that there may be, at least one.
+    ///
+    /// # Errors
+    /// As [`FixedIndex::launch`].
+    ///
+    /// # Safety
+    /// As [`FixedIndex::launch`]; the stream may read `count`, which is not above the batch's.
+    ///
+    /// # Panics
+    /// Unless [`FixedIndex::READS_COUNTS`].
+    unsafe fn launch_counted(
+        &self,
+        _stream: &Stream,
+        _query: &Query<BitsOf<Self>, Self::Value>,
+        _count: Global<u32>,
+    ) -> Result<()> {
+        unreachable!("{} reads no counts", Self::NAME)
     }
 
     /// Launches the copying of all pairs, at least one, in ascending order of their keys. Some indexes allocate memory for that,

@@ -6,6 +6,7 @@ use crate::{DeviceForm, Launches, OrderedIndex};
 use lanetree_base::{BatchOrder, KeyRange, Matches, Op, Ranges, Result, UpdateReport};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_simt::Global;
 
 impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     type Domain = I::Key;
@@ -86,6 +87,18 @@ unsafe impl<I: FixedIndex<Value: Word>> Launches<I::Key, I::Value> for I {
         let tuning = I::in_order(I::Tuning::default(), order);
         // SAFETY: the caller's contract.
         unsafe { FixedIndex::launch(self, stream, &tuning, query) }
+    }
+    fn reads_counts(&self) -> bool {
+        I::READS_COUNTS
+    }
+    unsafe fn launch_counted(
+        &self,
+        stream: &Stream,
+        query: &Query<BitsOf<I>, I::Value>,
+        count: Global<u32>,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { FixedIndex::launch_counted(self, stream, query, count) }
     }
 }
 

@@ -3,14 +3,15 @@
 
 use crate::{
     Aggregate, AggregateArgs, AssignOthers, AssignOthersArgs, AssignParts, AssignPartsArgs, BucketChangesArgs,
-    CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, Ends, EndsArgs, Gather, GatherArgs,
-    GatherBesideWindows, GatherSorted, GatherSortedArgs, Get, GetArgs, GetSorted, ListNodes, ListNodesArgs, ListSplit,
-    ListSplitArgs, Locate, LocateArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MovePairs, MovePairsArgs,
-    Neighbor, NeighborArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs,
-    PlanBuckets, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows, RankSorted, RankSortedArgs, Ranks,
-    RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanBesideWindows, ScanSorted,
-    ScanSortedArgs, ScanWide, Search, SearchArgs, SizeOthers, SizeOthersArgs, SizeSplit, SizeSplitArgs, Spans, Starts,
-    StartsArgs, Table, TableArgs, UpperArgs, Write, WriteBuckets, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Counted, CountedArgs, Cut, CutArgs, Ends, EndsArgs,
+    Gather, GatherArgs, GatherBesideWindows, GatherSorted, GatherSortedArgs, Get, GetArgs, GetSorted, ListNodes,
+    ListNodesArgs, ListSplit, ListSplitArgs, Locate, LocateArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs,
+    MovePairs, MovePairsArgs, Neighbor, NeighborArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs,
+    NodeChangesArgs, NodesArgs, PlanBuckets, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows, RankCountedArgs,
+    RankSorted, RankSortedArgs, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, Scan, ScanArgs,
+    ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeOthers, SizeOthersArgs, SizeSplit,
+    SizeSplitArgs, Spans, Starts, StartsArgs, Table, TableArgs, UpperArgs, Write, WriteBuckets, WriteNodes,
+    WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -41,6 +42,8 @@ by_words! {
     copy_pairs(CopyPairsArgs<K, V>) => CopyPairs<K, V>;
     /// The look-up.
     get(GetArgs<K, V>) => Get<K, V>;
+    /// The look-up of queries of which the device has the number.
+    get_counted(CountedArgs<GetArgs<K, V>>) => Counted<Get<K, V>>;
     /// The kernel that copies ranges, with 8 lanes per range.
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
@@ -57,6 +60,8 @@ by_words! {
     move_pairs(MovePairsArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
+    /// The neighbour kernel of queries of which the device has the number.
+    neighbor_counted(CountedArgs<NeighborArgs<K, V>>) => Counted<Neighbor<K, V>>;
     /// The neighbour kernel for sorted queries.
     neighbor_sorted(NeighborSortedArgs<K, V>) => NeighborSorted<K, V>;
     /// The kernel for those neighbours of sorted queries that have no window.
@@ -151,6 +156,8 @@ by_buckets! {
     rank(RankArgs) => Rank<K, V>;
     /// The rank kernel for sorted queries.
     rank_sorted(RankSortedArgs) => RankSorted<K, V>;
+    /// The rank kernel of queries of which the device has the number.
+    rank_counted(RankCountedArgs) => Counted<Rank<K, V>>;
     /// The kernel for those ranks of sorted queries that have no window.
     rank_beside_windows(RankSortedArgs) => RankBesideWindows<K, V>;
     /// The kernel that copies nodes to where they are to be.

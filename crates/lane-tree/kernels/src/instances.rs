@@ -2,7 +2,7 @@
 //! values have one for all values with which buckets are alike.
 
 use crate::{
-    Aggregate, AssignOthers, AssignParts, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather,
+    Aggregate, AssignOthers, AssignParts, CopyPairs, Count, CountOthers, CountUpper, Counted, Cut, Ends, Gather,
     GatherBesideWindows, GatherSorted, Get, GetSorted, ListNodes, ListSplit, Locate, LocateBesideWindows, LocateSorted,
     MovePairs, Neighbor, NeighborBesideWindows, NeighborSorted, PlanBuckets, PlanNodes, PlanShifts, Rank,
     RankBesideWindows, RankSorted, Ranks, Rebuild, Relocate, Scan, ScanBesideWindows, ScanSorted, ScanWide, Search,
@@ -35,6 +35,7 @@ macro_rules! pairs {
         pastey::paste! {$(
             instance!([<lane_tree_ $k _ $name __copy_pairs>], [<lane_tree_ $k _ $name>], CopyPairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __get>], [<lane_tree_ $k _ $name>], Get<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __get_counted>], [<lane_tree_ $k _ $name>], Counted<Get<$k, $v>>);
             instance!([<lane_tree_ $k _ $name __gather_g8>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);
             instance!([<lane_tree_ $k _ $name __gather_beside_windows>], [<lane_tree_ $k _ $name>], GatherBesideWindows<$k, $v>);
@@ -43,6 +44,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
             instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor>], [<lane_tree_ $k _ $name>], Neighbor<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __neighbor_counted>], [<lane_tree_ $k _ $name>], Counted<Neighbor<$k, $v>>);
             instance!([<lane_tree_ $k _ $name __neighbor_beside_windows>], [<lane_tree_ $k _ $name>], NeighborBesideWindows<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor_sorted>], [<lane_tree_ $k _ $name>], NeighborSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);
@@ -81,6 +83,7 @@ macro_rules! buckets {
             instance!([<$module __locate_sorted>], $module, LocateSorted<$k, $v>);
             instance!([<$module __plan_shifts>], $module, PlanShifts<$k, $v>);
             instance!([<$module __rank>], $module, Rank<$k, $v>);
+            instance!([<$module __rank_counted>], $module, Counted<Rank<$k, $v>>);
             instance!([<$module __rank_beside_windows>], $module, RankBesideWindows<$k, $v>);
             instance!([<$module __rank_sorted>], $module, RankSorted<$k, $v>);
             instance!([<$module __relocate>], $module, Relocate<$k, $v>);

@@ -39,8 +39,8 @@ pub use handle::{Cursor, CursorKey, Handle, Probe};
 pub use node::plan_words;
 pub use parts::{BUCKET_BITS, SPLIT_WORDS, SplitNodes, TARGET_WORDS};
 pub use queries::{
-    Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, ordered_threads, query_shared,
-    query_threads,
+    Counted, CountedArgs, Counts, Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, RankCountedArgs, found_bytes,
+    found_pair_bytes, ordered_threads, query_shared, query_threads,
 };
 pub use range::{
     Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs,

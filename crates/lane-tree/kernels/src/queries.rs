@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
     FULL_MASK, GetBatch, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, NearArrays, NeighborBatch, QueryArgs,
-    RankBatch, Shared, Simt, Verdict, WARP, unroll,
+    RankBatch, Shared, Simt, Verdict, WARP, kernel_args, unroll,
 };
 
 /// Most threads of a block of look-ups: one block fills a multiprocessor, so there is one copy of the table. Keys of 128 bits take more
@@ -27,30 +27,8 @@ pub(crate) const fn ordered_bounds<K: KeyWord>() -> Option<LaunchBounds> {
     Some(LaunchBounds { threads: ordered_threads::<K>(), blocks: 1 })
 }
 
-/// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the position of its
-/// query and its word; the grid may be smaller than the batch. The next word is loaded meanwhile.
-///
-/// # Safety
-/// As [`load_top`]; there are `count` queries.
-#[inline(always)]
-pub(crate) unsafe fn for_each_tile<S: Simt, K: KeyWord>(
-    simt: S,
-    tree: &TreeRef<K>,
-    queries: Global<K>,
-    count: u64,
-    mut each: impl FnMut(u64, K),
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut tiles = Tiles::new(simt, tree, queries, count);
-        while let Some(word) = tiles.word(simt) {
-            each(tiles.at, word);
-            tiles.advance(simt);
-        }
-    }
-}
-
-/// The tiles of queries that a warp has: see [`for_each_tile`], whose callee the compiler does not inline if it is very large.
+/// The tiles of queries that a warp has, all lanes at once, each lane with a query; the grid may be smaller than the batch. No function
+/// takes what is done with each: the compiler does not inline it if it is very large.
 pub(crate) struct Tiles<'a, K> {
     tree: &'a TreeRef<K>,
     queries: Global<K>,
@@ -65,7 +43,7 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
     /// Block collective. Copies the table to shared memory.
     ///
     /// # Safety
-    /// As [`for_each_tile`].
+    /// As [`load_top`]; there are `count` queries.
     #[inline(always)]
     pub(crate) unsafe fn new<S: Simt>(simt: S, tree: &'a TreeRef<K>, queries: Global<K>, count: u64) -> Self {
         let at = simt.global_index();
@@ -82,7 +60,7 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
     /// tile is loaded meanwhile.
     ///
     /// # Safety
-    /// As [`for_each_tile`].
+    /// As [`Tiles::new`].
     #[inline(always)]
     pub(crate) unsafe fn word<S: Simt>(&mut self, simt: S) -> Option<K> {
         // The same for all lanes of a warp.
@@ -126,6 +104,47 @@ pub(crate) unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64,
     }
 }
 
+/// A kernel of queries that can be told how many there are.
+pub trait Counts: Kernel {
+    /// [`Kernel::run`], of the first `count` queries.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`]; there are as many queries, and room for their results.
+    unsafe fn answer<S: Simt>(simt: S, args: &Self::Args, count: u64);
+}
+
+kernel_args! {
+    /// Arguments of [`Counted`].
+    pub struct CountedArgs<A> {
+        /// Those of the queries. Their number is the most that there may be.
+        pub most: A,
+        /// How many there are: `[1]`. It may be in another device's memory.
+        pub count: Global<u32>,
+    }
+}
+
+/// Queries of which the device has the number: launched as the kernel `Q`, for the most that there may be.
+#[derive(Debug)]
+pub struct Counted<Q>(PhantomData<Q>);
+
+impl<Q: Counts> Kernel for Counted<Q> {
+    type Args = CountedArgs<Q::Args>;
+    const STATIC_SHARED: u32 = Q::STATIC_SHARED;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Q::LAUNCH_BOUNDS;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let count = u64::from(simt.load(args.count, 0, Hint::ReadOnly));
+            // A block without queries needs no table.
+            if u64::from(simt.block_index()) * u64::from(simt.block_dim()) < count {
+                Q::answer(simt, &args.most, count);
+            }
+        }
+    }
+}
+
 /// Arguments of [`Get`].
 pub type GetArgs<K, V> = QueryArgs<TreeRef<K>, GetBatch<K, V>>;
 
@@ -161,25 +180,39 @@ impl<K: KeyWord, V: Value> Kernel for Get<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { Self::answer(simt, args, args.count) };
+    }
+}
+
+impl<K: KeyWord, V: Value> Counts for Get<K, V> {
+    #[inline(always)]
+    unsafe fn answer<S: Simt>(simt: S, args: &Self::Args, count: u64) {
         let tree = &args.tree;
         let top = tree.first_top();
         let found = SharedValues::at(found_at(tree.top_count), simt.block_dim());
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
-            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
+            let mut tiles = Tiles::new(simt, tree, args.queries, count);
+            while let Some(word) = tiles.word(simt) {
+                let at = tiles.at;
                 let (value, mut is_hit) = tree.look_up(simt, top, found, word, args.miss);
-                is_hit &= at < args.count;
-                if at < args.count {
+                is_hit &= at < count;
+                if at < count {
                     values::store(simt, args.values, at, value, Hint::Streaming);
                 }
-                store_hits(simt, args.hits, at, is_hit, args.count);
-            });
+                store_hits(simt, args.hits, at, is_hit, count);
+                tiles.advance(simt);
+            }
         }
     }
 }
 
 /// Arguments of [`Rank`].
 pub type RankArgs<K> = QueryArgs<TreeRef<K>, RankBatch<K>>;
+
+/// Arguments of [`Rank`], [`Counted`].
+pub type RankCountedArgs<K> = CountedArgs<RankArgs<K>>;
 
 /// Ranks a batch of keys; launched as [`Get`], in blocks of at most [`ordered_threads`].
 #[derive(Debug)]
@@ -192,19 +225,30 @@ impl<K: KeyWord, V: Value> Kernel for Rank<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { Self::answer(simt, args, args.count) };
+    }
+}
+
+impl<K: KeyWord, V: Value> Counts for Rank<K, V> {
+    #[inline(always)]
+    unsafe fn answer<S: Simt>(simt: S, args: &Self::Args, count: u64) {
         let tree = &args.tree;
         // SAFETY: there are as many queries, and the tree is valid.
         unsafe {
-            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
+            let mut tiles = Tiles::new(simt, tree, args.queries, count);
+            while let Some(word) = tiles.word(simt) {
+                let at = tiles.at;
                 let mut rank = 0;
                 if tree.height > 0 {
                     let start = tree.start(simt, tree.first_top(), word);
                     rank = tree.find::<S, V>(simt, start, word, (args.upper != 0, false), |_| ()).rank;
                 }
-                if at < args.count {
+                if at < count {
                     simt.store(args.ranks, at, rank, Hint::Streaming);
                 }
-            });
+                tiles.advance(simt);
+            }
         }
     }
 }
@@ -223,6 +267,14 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { Self::answer(simt, args, args.count) };
+    }
+}
+
+impl<K: KeyWord, V: Value> Counts for Neighbor<K, V> {
+    #[inline(always)]
+    unsafe fn answer<S: Simt>(simt: S, args: &Self::Args, count: u64) {
         let tree = &args.tree;
         let (predecessor, top) = (args.predecessor != 0, tree.first_top());
         // What the lane that finds a neighbour hands over to the lane that asked.
@@ -230,13 +282,15 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
         let found = Staged::<K, V>::at(found_at(tree.top_count) + simt.warp() * of_warp);
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
-            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
+            let mut tiles = Tiles::new(simt, tree, args.queries, count);
+            while let Some(word) = tiles.word(simt) {
+                let at = tiles.at;
                 let mut neighbor = None;
                 if tree.height > 0 {
                     neighbor = tree.neighbor(simt, top, args.near.sought(word, predecessor), predecessor, found);
                 }
                 let mut verdict = Verdict::Missed;
-                if at < args.count {
+                if at < count {
                     let arrays = NearArrays { queries: args.queries, keys: args.keys, hits: args.hits };
                     verdict = args.near.judge(simt, at, tree.flip, arrays, neighbor.map(|pair| pair.0));
                     let mut value = args.miss;
@@ -248,8 +302,9 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
                         values::store(simt, args.values, at, value, Hint::Streaming);
                     }
                 }
-                store_hits(simt, args.hits, at, verdict.is_hit(), args.count);
-            });
+                store_hits(simt, args.hits, at, verdict.is_hit(), count);
+                tiles.advance(simt);
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ use lanetree_frame::{
 };
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
+use lanetree_simt::Global;
 
 /// An ordered set of keys `K`, on a device: to [`LaneTree`] what std's `BTreeSet` is to `BTreeMap`.
 ///
@@ -364,6 +365,13 @@ unsafe impl<K: AnyKey> Launches<K, u32> for LaneSet<K> {
         let order = if is_sorted { BatchOrder::Sorted } else { BatchOrder::default() };
         // SAFETY: the caller's contract.
         unsafe { self.tree.launch(stream, &order, &query.without_values()) }
+    }
+    fn reads_counts(&self) -> bool {
+        true
+    }
+    unsafe fn launch_counted(&self, stream: &Stream, query: &Query<K::Bits, u32>, count: Global<u32>) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.tree.launch_counted(stream, &query.without_values(), count) }
     }
 }
 

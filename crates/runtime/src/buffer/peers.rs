@@ -169,6 +169,58 @@ impl<T: Pod> Buffer<T> {
         unsafe { stream.copy_to_device(device, Global::new(from), to.as_ptr(), bytes) }
     }
 
+    /// [`Buffer::read_on`], in a stream of any device that [reaches](Device::reaches) this one. The next use of the buffer waits for
+    /// it, whichever device's stream that is in.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`] for a stream of a device of which the buffer is [not in reach](Self::is_in_reach_of); [`Error::Cuda`]
+    /// from the driver.
+    pub fn read_on_peer(&self, stream: &Stream) -> Result<Global<T>> {
+        self.check_reached(stream, "reading another device's buffer in a stream")?;
+        self.uses.read(stream)?;
+        Ok(Global::new(self.start))
+    }
+
+    /// [`Buffer::write_on`], in a stream of any device that [reaches](Device::reaches) this one; otherwise like
+    /// [`Buffer::read_on_peer`].
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on_peer`].
+    pub fn write_on_peer(&mut self, stream: &Stream) -> Result<GlobalMut<T>> {
+        self.check_reached(stream, "writing another device's buffer in a stream")?;
+        self.uses.write(stream)?;
+        Ok(GlobalMut::new(self.start))
+    }
+
+    /// Whether kernels of a device can use the buffer's memory. Memory that Lanetree has allocated they can if the device
+    /// [reaches](Device::reaches) the buffer's; a caller's, of a pool of the driver's, say, may be for its own device only.
+    pub fn is_in_reach_of(&self, device: &Device) -> bool {
+        let is_open = || !self.is_foreign || self.start.is_null() || device.machine.reaches_address(self.start.cast());
+        device.reaches(&self.device) && (*device == self.device || is_open())
+    }
+
+    /// Checks that a stream's device reaches the buffer, and notes that it is another one.
+    fn check_reached(&self, stream: &Stream, action: &'static str) -> Result<()> {
+        if stream.device() == &self.device {
+            return Ok(());
+        }
+        if !self.is_in_reach_of(stream.device()) {
+            return self.device.check_same(stream.device(), action);
+        }
+        self.uses.come_from_peers();
+        Ok(())
+    }
+
+    /// [`Buffer::read_on`], for other devices too, for which `stream` waits later: the memory is not freed before they are done.
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on`].
+    pub fn read_on_for_peers(&self, stream: &Stream) -> Result<Global<T>> {
+        let start = self.read_on(stream)?;
+        self.uses.come_from_peers();
+        Ok(start)
+    }
+
     /// [`Buffer::write_on`], for other devices' copies too, for which `stream` waits later: the memory is not freed before they are
     /// done.
     ///

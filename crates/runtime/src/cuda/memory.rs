@@ -1,8 +1,10 @@
 //! Device memory, pinned host memory, and copies.
 
 use super::sys::{
-    CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CU_POINTER_ATTRIBUTE_CONTEXT,
-    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUcontext,
+    CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP,
+    CU_MEMHOSTREGISTER_PORTABLE, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, CU_POINTER_ATTRIBUTE_CONTEXT,
+    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+    CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, CUcontext,
 };
 use super::{Cuda, MemoryInfo};
 use crate::driver_error::Action;
@@ -154,14 +156,13 @@ impl Cuda {
         self.check(code, || self.doing(&format!("copying {bytes} bytes to {} from", peer.description())))
     }
 
-    /// Lets copies to a GPU and back be direct, once. Without, the driver takes them through host memory.
-    fn open_way_to(&self, peer: &Self) {
-        {
-            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-            if !peers.insert(peer.primary.device()) {
-                return;
-            }
+    /// Enables peer access to a GPU and back, once. Whether both have it: without, the driver takes copies through host memory.
+    pub(super) fn open_way_to(&self, peer: &Self) -> bool {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&has_access) = peers.get(&peer.primary.device()) {
+            return has_access;
         }
+        let mut has_access = true;
         for (one, other) in [(self, peer), (peer, self)] {
             let mut can = 0;
             // SAFETY: the pointer is valid for the call; both are GPUs that the driver gave. Enabling asks that this context is
@@ -169,11 +170,28 @@ impl Cuda {
             unsafe {
                 let code =
                     self.driver.cuDeviceCanAccessPeer(&raw mut can, one.primary.device(), other.primary.device());
-                if code == 0 && can != 0 && one.enter().is_ok() {
-                    let _ = self.driver.cuCtxEnablePeerAccess(other.primary.context(), 0);
-                }
+                has_access &= code == 0 && can != 0 && one.enter().is_ok() && {
+                    let code = self.driver.cuCtxEnablePeerAccess(other.primary.context(), 0);
+                    code == 0 || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+                };
             }
         }
+        peers.insert(peer.primary.device(), has_access);
+        has_access
+    }
+
+    /// Whether kernels of this GPU can use the memory at an address of its own, or of a GPU to which it has peer access. That access
+    /// is to memory of `cuMemAlloc`; a pool of the driver's and mapped memory are for the GPUs that their owner has named.
+    pub(super) fn has_access(&self, at: *const u8) -> bool {
+        let (mut is_plain, mut flags) = (0_u64, 0_u64);
+        let get = |value: *mut c_void, attribute| {
+            // SAFETY: the value is no narrower than the attribute, and valid for the call; the address is only a number.
+            unsafe { self.driver.cuPointerGetAttribute(value, attribute, at.addr() as u64) == 0 }
+        };
+        self.enter().is_ok()
+            && (get((&raw mut is_plain).cast(), CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) && is_plain != 0
+                || get((&raw mut flags).cast(), CU_POINTER_ATTRIBUTE_ACCESS_FLAGS)
+                    && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
     }
 
     /// An error unless the driver knows the address as one of this GPU, and of its primary context. (Memory of a pool of

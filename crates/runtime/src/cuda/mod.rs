@@ -27,7 +27,7 @@ use core::ptr::{NonNull, null_mut};
 use lanetree_simt::{Call, Entry, LaunchShape};
 use module::Modules;
 use primary::Primary;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::{Driver, OLDEST_DRIVER};
 
@@ -43,8 +43,8 @@ pub(crate) struct Cuda {
     /// go through a stream of their own, which is then waited for.
     copies: RawStream,
     modules: Modules,
-    /// The ordinals of GPUs to which direct copies have been asked for.
-    peers: Mutex<BTreeSet<c_int>>,
+    /// The ordinals of GPUs to which peer access was asked for, and whether kernels of each of the two reach the other's memory.
+    peers: Mutex<BTreeMap<c_int, bool>>,
 }
 
 /// The GPU of this ordinal, made at the first call.
@@ -225,6 +225,13 @@ impl Machine for Cuda {
         let peer = (peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
         // SAFETY: the caller's contract.
         unsafe { self.copy_bytes_to(peer, to, from, bytes, stream) }
+    }
+    fn reach(&self, peer: &Arc<dyn Machine>) -> bool {
+        let peer = (&**peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
+        self.open_way_to(peer)
+    }
+    fn reaches_address(&self, at: *const u8) -> bool {
+        self.has_access(at)
     }
     unsafe fn wait_for_peer(&self, stream: RawStream, _peer: &Arc<dyn Machine>, event: RawEvent) -> Result<()> {
         // The driver takes events of any GPU.

@@ -62,6 +62,10 @@ pub(super) const CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub(super) const CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
 pub(super) const CU_POINTER_ATTRIBUTE_CONTEXT: c_int = 1;
 pub(super) const CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: c_int = 9;
+pub(super) const CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: c_int = 10;
+pub(super) const CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: c_int = 16;
+pub(super) const CU_MEM_ACCESS_FLAGS_PROT_READWRITE: u64 = 3;
+pub(super) const CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: c_int = 704;
 
 /// A struct with a pointer for each function, and a method of the same name that calls it.
 macro_rules! functions {

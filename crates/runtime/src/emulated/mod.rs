@@ -7,20 +7,21 @@
 //! buffer is ordered after other work on it.
 
 mod failures;
+mod launches;
 mod order;
 mod schedule;
 
 use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
 use crate::threads::is_forked;
 use crate::{Card, DeviceKind, Error, Failure, Properties, Result, host_memory};
-use core::any::Any;
 use core::ops::Range;
 use core::ptr::{NonNull, without_provenance_mut};
 use failures::{Failures, Fate};
-use lanetree_simt::emulator::{self, Options, Region};
-use lanetree_simt::{Access, Call, Entry, LaunchReport, LaunchShape};
+use lanetree_simt::emulator::{self, Options};
+use lanetree_simt::{Call, Entry, LaunchReport, LaunchShape};
+use launches::emulated;
 use schedule::{Awaited, Launch, Schedule, Task, Use};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The bytes of memory that was not requested zeroed. A GPU's memory may hold anything, so code must not find zeros
 /// here and rely on them.
@@ -42,6 +43,8 @@ pub(crate) struct Emulated {
     card: Card,
     schedule: Mutex<Schedule>,
     failures: Mutex<Failures>,
+    /// The devices whose memory kernels reach.
+    peers: Mutex<Vec<Weak<dyn Machine>>>,
     /// Set while launches are counted: the addresses whose transactions are counted, and the counts so far.
     counted: Mutex<Option<(Range<usize>, LaunchReport)>>,
 }
@@ -49,7 +52,7 @@ pub(crate) struct Emulated {
 impl Emulated {
     pub(crate) fn new(seed: u64, card: Card) -> Self {
         let schedule = Mutex::new(Schedule::new(seed));
-        Self { seed, card, schedule, failures: Mutex::default(), counted: Mutex::default() }
+        Self { seed, card, schedule, failures: Mutex::default(), peers: Mutex::default(), counted: Mutex::default() }
     }
 
     fn schedule(&self) -> Held<'_> {
@@ -90,7 +93,7 @@ impl Emulated {
                     return;
                 }
                 at += 1;
-                let peer = (&*awaited.peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
+                let peer = emulated(&awaited.peer);
                 // This one can run nothing before one of the first is done.
                 if awaited.is_done() || core::ptr::eq(peer, self) {
                     continue;
@@ -199,20 +202,6 @@ impl Emulated {
         let read = matches!(direction, Direction::ToHost | Direction::Within).then(|| of(from.addr(), false));
         written.into_iter().chain(read).flatten().collect()
     }
-
-    fn launch_task(&self, call: Call<'_>, shape: LaunchShape) -> (Launch, Vec<Use>) {
-        let (entry, args) = (call.entry(), call.args());
-        let schedule = self.schedule();
-        let regions = regions(&schedule, |visit| {
-            // SAFETY: they are the entry's.
-            unsafe { entry.pointers(args, visit) }
-        });
-        let uses = regions.iter().map(|region| (region.start, region.writable)).collect();
-        let mut copy = vec![0_u128; entry.args_bytes().div_ceil(16)].into_boxed_slice();
-        // SAFETY: that many bytes each; of arguments, whose padding is copied as it is.
-        unsafe { core::ptr::copy_nonoverlapping(args.cast::<u8>(), copy.as_mut_ptr().cast(), entry.args_bytes()) };
-        (Launch { entry, shape, args: copy, regions }, uses)
-    }
 }
 
 /// Arguments on their way to other threads.
@@ -223,21 +212,6 @@ struct Arguments(*const ());
 unsafe impl Send for Arguments {}
 // SAFETY: as above.
 unsafe impl Sync for Arguments {}
-
-/// The buffers that the arguments point into, each once. A pointer into none gives no region:
-/// the emulator reports the access, if there is one.
-fn regions(schedule: &Schedule, pointers: impl FnOnce(&mut dyn FnMut(usize, Access))) -> Vec<Region> {
-    let mut regions: Vec<Region> = Vec::new();
-    pointers(&mut |address, access| {
-        let Some((start, bytes)) = schedule.allocation_of(address) else { return };
-        let writable = access == Access::ReadWrite;
-        match regions.iter_mut().find(|region| region.start == start) {
-            Some(region) => region.writable |= writable,
-            None => regions.push(Region { start, bytes, writable }),
-        }
-    });
-    regions
-}
 
 fn stream_of(id: usize) -> RawStream {
     RawStream(without_provenance_mut(id))
@@ -359,6 +333,13 @@ impl Machine for Emulated {
         let uses: Vec<Use> = schedule.allocation_of(from.addr()).map(|(start, _)| (start, false)).into_iter().collect();
         schedule.put(stream.0.addr(), "a copy to another device", &uses, Task::Copy { to, from, bytes })
     }
+    fn reach(&self, peer: &Arc<dyn Machine>) -> bool {
+        self.add_peer(peer);
+        true
+    }
+    fn reaches_address(&self, at: *const u8) -> bool {
+        self.has_in_reach(at.addr())
+    }
     unsafe fn arrive(&self, stream: RawStream, to: *mut u8) -> Result<()> {
         self.working()?;
         let mut schedule = self.schedule();
@@ -367,9 +348,8 @@ impl Machine for Emulated {
     }
     unsafe fn wait_for_peer(&self, stream: RawStream, peer: &Arc<dyn Machine>, event: RawEvent) -> Result<()> {
         self.working()?;
-        let emulated = (&**peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
-        let awaited = emulated.schedule().awaited(event.0.addr(), peer.clone());
-        self.schedule().put(stream.0.addr(), "waiting for another device", &[], Task::WaitForPeer(awaited))
+        let awaited = emulated(peer).schedule().awaited(event.0.addr(), peer.clone());
+        self.schedule().wait_abroad(stream.0.addr(), awaited)
     }
     unsafe fn zero(&self, at: *mut u8, bytes: usize, stream: RawStream) -> Result<()> {
         self.failures().transfer()?;
@@ -455,7 +435,7 @@ impl Machine for Emulated {
             Fate::IsCutShort => LaunchShape { blocks: shape.blocks / 2, ..shape },
         };
         if shape.blocks > 0 {
-            let (launch, uses) = self.launch_task(call, shape);
+            let (launch, uses) = self.launch_task(stream, call, shape)?;
             self.schedule().put(stream.0.addr(), kernel, &uses, Task::Launch(launch))?;
         }
         if fate == Fate::IsCutShort {
@@ -474,31 +454,5 @@ impl Drop for Emulated {
         {
             panic!("nobody waited, who would have been told: {fault}");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pointers_resolve_to_whole_allocations_each_once() {
-        let device = Emulated::new(0, Card::SMALLEST);
-        let a = device.alloc(100, true).unwrap();
-        let b = device.alloc(50, true).unwrap();
-        let (start_a, start_b) = (a.addr().get(), b.addr().get());
-        let regions = regions(&device.schedule(), |visit| {
-            visit(0, Access::ReadWrite);
-            visit(start_a + 40, Access::Read);
-            visit(start_b + 50 + 1, Access::ReadWrite);
-            visit(start_a, Access::ReadWrite);
-        });
-        assert_eq!(regions.len(), 1, "null and a pointer into no buffer give no region");
-        assert_eq!((regions[0].start, regions[0].bytes, regions[0].writable), (start_a, 100, true));
-        for (at, bytes) in [(a, 100), (b, 50)] {
-            // SAFETY: allocated above with this size, and used no more.
-            unsafe { device.free(at, bytes) };
-        }
-        assert!(device.schedule().allocation_of(start_a).is_none());
     }
 }

@@ -5,33 +5,47 @@
 
 use std::collections::BTreeMap;
 
-/// A stream of the device.
+/// A stream of a device: no two devices of the process have the same.
 pub(super) type StreamId = usize;
 
-/// A piece of work: its stream, and its number among all work of the device.
+/// Bits of a stream's number in its device; the device's number is above.
+const STREAM_BITS: u32 = usize::BITS / 2;
+
+/// The handle of a device with a number of its own.
+pub(super) fn handle(device: usize, number: usize) -> usize {
+    device << STREAM_BITS | number
+}
+
+/// A piece of work: its stream, and its number among all work of the stream's device.
 pub(super) type Work = (StreamId, u64);
 
-/// What is known to be done.
+/// What is known to be done, of all devices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
-    /// All work up to this number, of whichever stream.
-    floor: u64,
+    /// Of a device, all work up to a number, of whichever stream.
+    floors: BTreeMap<usize, u64>,
     /// Of a stream, all work up to a number.
     streams: BTreeMap<StreamId, u64>,
 }
 
 impl Clock {
+    fn floor(&self, stream: StreamId) -> u64 {
+        self.floors.get(&(stream >> STREAM_BITS)).copied().unwrap_or(0)
+    }
+
     pub(super) fn covers(&self, (stream, number): Work) -> bool {
-        number <= self.floor || self.streams.get(&stream).is_some_and(|&known| number <= known)
+        number <= self.floor(stream) || self.streams.get(&stream).is_some_and(|&known| number <= known)
     }
 
     pub(super) fn learn(&mut self, other: &Self) {
-        self.floor = self.floor.max(other.floor);
-        for (&stream, &number) in &other.streams {
-            self.learn_work((stream, number));
+        for (&device, &number) in &other.floors {
+            self.learn_all(device, number);
         }
-        let floor = self.floor;
-        self.streams.retain(|_, number| *number > floor);
+        for (&stream, &number) in &other.streams {
+            if number > self.floor(stream) {
+                self.learn_work((stream, number));
+            }
+        }
     }
 
     pub(super) fn learn_work(&mut self, (stream, number): Work) {
@@ -39,10 +53,12 @@ impl Clock {
         *known = number.max(*known);
     }
 
-    /// All work up to a number is done.
-    pub(super) fn learn_all(&mut self, number: u64) {
-        self.floor = number;
-        self.streams.clear();
+    /// All work of a device up to a number is done.
+    pub(super) fn learn_all(&mut self, device: usize, number: u64) {
+        let floor = self.floors.entry(device).or_default();
+        *floor = number.max(*floor);
+        let floor = *floor;
+        self.streams.retain(|stream, known| stream >> STREAM_BITS != device || *known > floor);
     }
 
     pub(super) fn forget(&mut self, stream: StreamId) {

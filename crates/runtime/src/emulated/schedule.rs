@@ -1,13 +1,13 @@
 //! The emulated device's streams: their queued work, and the order in which it runs.
 
-use super::order::{Clock, History, StreamId, Work};
+use super::order::{self, Clock, History, StreamId, Work};
 use crate::machine::Machine;
 use crate::{Error, Result};
 use lanetree_simt::emulator::Region;
 use lanetree_simt::{Entry, LaunchShape};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Work in a stream.
 pub(super) enum Task {
@@ -114,6 +114,8 @@ pub(super) struct Schedule {
     returned: BTreeMap<usize, History>,
     /// What the program's threads have waited for.
     host: Clock,
+    /// The device's number among all of the process.
+    device: usize,
     /// The number of the last piece of work, and of the last stream or event.
     issued: u64,
     handles: usize,
@@ -124,12 +126,14 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn new(seed: u64) -> Self {
+        static DEVICES: AtomicUsize = AtomicUsize::new(1);
         Self {
             queues: BTreeMap::new(),
             events: BTreeMap::new(),
             allocations: BTreeMap::new(),
             returned: BTreeMap::new(),
             host: Clock::default(),
+            device: DEVICES.fetch_add(1, Ordering::Relaxed),
             issued: 0,
             handles: 0,
             random: seed,
@@ -139,7 +143,7 @@ impl Schedule {
 
     fn handle(&mut self) -> usize {
         self.handles += 1;
-        self.handles
+        order::handle(self.device, self.handles)
     }
 
     pub(super) fn add_stream(&mut self) -> StreamId {
@@ -295,7 +299,7 @@ impl Schedule {
 
     /// The program has waited for all streams.
     pub(super) fn host_after_all(&mut self) {
-        self.host.learn_all(self.issued);
+        self.host.learn_all(self.device, self.issued);
     }
 
     pub(super) fn is_idle(&self, stream: StreamId) -> bool {
@@ -306,10 +310,32 @@ impl Schedule {
         self.events.get(&event).is_none_or(|recorded| recorded.done() == recorded.asked)
     }
 
-    /// What a peer's stream is to wait for.
-    pub(super) fn awaited(&self, event: usize, peer: Arc<dyn Machine>) -> Awaited {
+    /// What a peer's stream is to wait for, and what is then known to be done.
+    pub(super) fn awaited(&self, event: usize, peer: Arc<dyn Machine>) -> (Awaited, Clock) {
         let recorded = &self.events[&event];
-        Awaited { peer, time: recorded.asked, done: recorded.done.clone() }
+        (Awaited { peer, time: recorded.asked, done: recorded.done.clone() }, recorded.clock.clone())
+    }
+
+    /// Lets a stream wait for an event of another device.
+    pub(super) fn wait_abroad(&mut self, stream: StreamId, (awaited, clock): (Awaited, Clock)) -> Result<()> {
+        self.queues.get_mut(&stream).expect("streams live while they are used").clock.learn(&clock);
+        self.put(stream, "waiting for another device", &[], Task::WaitForPeer(awaited))
+    }
+
+    /// What work that is put into a stream next comes after.
+    pub(super) fn clock_of(&self, stream: StreamId) -> Clock {
+        let mut clock = self.queues[&stream].clock.clone();
+        clock.learn(&self.host);
+        clock
+    }
+
+    /// Checks what work of another device, which comes after `clock`, does to buffers of this one.
+    ///
+    /// # Errors
+    /// As [`Schedule::put`].
+    pub(super) fn check_abroad(&mut self, what: &str, mut clock: Clock, uses: &[Use]) -> Result<()> {
+        clock.learn(&self.host);
+        self.access(what, &clock, None, uses)
     }
 
     /// What streams wait for of other devices. They may have done it just now, from another thread, after this device's last turn: then

@@ -1,8 +1,9 @@
 //! The choice of a kernel by its word.
 
 use crate::{
-    Back, BackArgs, Cut, CutArgs, Judge, JudgeArgs, Merge, MergeArgs, Owners, OwnersArgs, Permute, PermuteArgs,
-    PutPairs, PutPairsArgs, Scatter, ScatterArgs, Share, ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
+    Back, BackArgs, Cut, CutArgs, Divide, DivideArgs, Expand, ExpandArgs, Judge, JudgeArgs, Merge, MergeArgs, Owners,
+    OwnersArgs, Permute, PermuteArgs, PutPairs, PutPairsArgs, Scatter, ScatterArgs, Settle, SettleArgs, Share,
+    ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
 };
 use lanetree_simt::{Call, Instance, KeyWord, Word, entry_by_words};
 
@@ -21,6 +22,12 @@ by_word! {
     cut(CutArgs) => Cut;
     /// The kernel that copies parts of sorted batches into buckets.
     shift(ShiftArgs) => Shift;
+    /// The kernel that divides queries among the shards.
+    divide(DivideArgs) => Divide;
+    /// The kernel that puts the results of queries that were divided into the batch's order.
+    expand(ExpandArgs) => Expand;
+    /// The kernel that makes results in place those of all shards.
+    settle(SettleArgs) => Settle;
     /// The kernel that puts results into the batch's order.
     back(BackArgs) => Back;
     /// The kernel that puts a shard's pairs where they belong.

@@ -1,6 +1,8 @@
 //! The instances that are compiled, one of each kernel per word; `calls` chooses among them.
 
-use crate::{Back, Cut, Judge, Merge, Owners, Permute, PutPairs, Scatter, Share, Shift, Sought};
+use crate::{
+    Back, Cut, Divide, Expand, Judge, Merge, Owners, Permute, PutPairs, Scatter, Settle, Share, Shift, Sought,
+};
 use lanetree_simt::instance;
 
 macro_rules! instances {
@@ -9,6 +11,9 @@ macro_rules! instances {
             instance!([<sharded__scatter_ $k>], sharded, Scatter<$k>);
             instance!([<sharded__cut_ $k>], sharded, Cut<$k>);
             instance!([<sharded__shift_ $k>], sharded, Shift<$k>);
+            instance!([<sharded__divide_ $k>], sharded, Divide<$k>);
+            instance!([<sharded__expand_ $k>], sharded, Expand<$k>);
+            instance!([<sharded__settle_ $k>], sharded, Settle<$k>);
             instance!([<sharded__back_ $k>], sharded, Back<$k>);
             instance!([<sharded__put_pairs_ $k>], sharded, PutPairs<$k>);
             instance!([<sharded__owners_ $k>], sharded, Owners<$k>);

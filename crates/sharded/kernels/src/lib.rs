@@ -1,6 +1,10 @@
 //! Batches over several devices: which queries go to which shard, and their results back into the batch's order.
 //!
-//! A batch goes through in pieces. Each shard has a *bucket* of a piece's room, into which [`Scatter`] puts its queries, noting each
+//! A batch goes through in pieces. Where devices reach each other's memory, [`Divide`] puts each query straight into its shard's box, on
+//! the shard's device, and [`Expand`] takes the results from there; [`Settle`] is what is left to do for a sorted batch, whose results
+//! the shards write in place.
+//!
+//! Where they do not, each shard has a *bucket* of a piece's room, into which [`Scatter`] puts its queries, noting each
 //! one's [`position`]. [`Back`] takes the results from these positions. A sorted batch is cut by [`Cut`], and [`Shift`] copies its parts
 //! into their buckets. Ranges are asked of all shards: [`Share`] says how many pairs each one gives, and [`PutPairs`] puts these together.
 //! [`Owners`] and [`Permute`] bring operations into the order of their shards. [`Sought`] and [`Judge`] make as-of look-ups of look-ups
@@ -12,24 +16,32 @@ mod back;
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
 mod cut;
+mod divide;
+mod expand;
 mod instances;
 mod judge;
 mod merge;
 pub mod modules;
 mod owners;
+mod planes;
 pub mod position;
 mod rows;
 mod scatter;
 mod search;
+mod settle;
 
 pub use back::{Back, BackArgs};
 pub use cut::{Cut, CutArgs, Shift, ShiftArgs};
+pub use divide::{Divide, DivideArgs};
+pub use expand::{Amends, Expand, ExpandArgs};
 pub use judge::{Judge, JudgeArgs, Sought, SoughtArgs};
 pub use merge::{Merge, MergeArgs};
 pub use owners::{Owners, OwnersArgs, Permute, PermuteArgs};
+pub use planes::{MOST_DIRECT, RUN, plane_words};
 pub use rows::{PutPairs, PutPairsArgs, Share, ShareArgs};
 pub use scatter::{Scatter, ScatterArgs};
 pub use search::MOST_SHARDS;
+pub use settle::{Settle, SettleArgs, hit_words};
 
 /// Threads of a block of every kernel here but [`Cut`], [`Share`], [`Sought`], [`Judge`] and [`Merge`].
 pub const THREADS: u32 = 256;

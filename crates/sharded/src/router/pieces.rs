@@ -2,14 +2,12 @@
 
 use super::{DeviceScratch, InFlight};
 use crate::back::{Back, tiles};
-use crate::query::{Bucket, after};
+use crate::query::Bucket;
 use crate::slots::{BUCKET, Layout, read, reserve, reserve_pinned, words, write};
 use core::ops::Range;
-use lanetree_frame::fixed::Query;
 use lanetree_frame::{AnyKey, KeyWord, Result, Word};
-use lanetree_kernels_sharded::{BackArgs, ScatterArgs, ShiftArgs, calls};
+use lanetree_kernels_sharded::{ScatterArgs, ShiftArgs, calls};
 use lanetree_runtime::PeerPart;
-use lanetree_simt::{GetBatch, GlobalMut, NeighborBatch, RankBatch};
 
 /// A piece of a batch.
 struct Piece {
@@ -162,10 +160,10 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
                 stream: &slot.send,
                 at: words(bucket.at, key),
             };
-            remote.keys.copy_from_peers(&remote.stream, &buckets.iter().map(part).collect::<Vec<_>>())?;
+            remote.inbox.keys.copy_from_peers(&remote.stream, &buckets.iter().map(part).collect::<Vec<_>>())?;
             for &FilledBucket { shard, len: count, at: first, .. } in buckets {
-                let queries = read(&remote.keys, &remote.stream, first)?;
-                let bucket = Bucket { queries, count, results: &mut remote.results, first };
+                let queries = read(&remote.inbox.keys, &remote.stream, first)?;
+                let bucket = Bucket { queries, count, results: &mut remote.inbox.results, first };
                 let query = bucket.query(batch.query, shape, &remote.stream)?;
                 // SAFETY: the bucket's queries, and memory for its results.
                 unsafe { batch.shards.all[shard].launches.launch(&remote.stream, is_sorted, &query)? };
@@ -176,7 +174,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         for (number, (column, bytes)) in slot.remote.columns.iter_mut().zip(shape.columns).enumerate() {
             let parts: Vec<PeerPart<'_, u64>> = remote()
                 .map(|(remote, bucket)| PeerPart {
-                    from: &remote.results.columns[number],
+                    from: &remote.inbox.results.columns[number],
                     range: words(bucket.at, bytes)..words(bucket.at + bucket.len, bytes),
                     stream: &remote.stream,
                     at: words(bucket.start - layout.remote, bytes),
@@ -187,7 +185,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         if shape.has_hits {
             let parts: Vec<PeerPart<'_, u32>> = remote()
                 .map(|(remote, bucket)| PeerPart {
-                    from: &remote.results.hits,
+                    from: &remote.inbox.results.hits,
                     range: bucket.at / 32..(bucket.at + bucket.len).div_ceil(32),
                     stream: &remote.stream,
                     at: (bucket.start - layout.remote) / 32,
@@ -210,38 +208,9 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
     /// # Safety
     /// As [`Router::run`]; the piece was looked up.
     unsafe fn back(&self, batch: &InFlight<'_, K, V>, piece: &Piece, layout: &Layout) -> Result<()> {
-        let (stream, slot, first) = (batch.stream, &self.slots[piece.slot], piece.range.start);
-        let (count, has_hits) = (piece.range.len(), batch.shape.has_hits);
-        let back = Back { stream, slot, count, remote: layout.remote, has_hits };
-        // SAFETY: the columns are of these types, by the shape; the caller's contract.
-        unsafe {
-            match *batch.query {
-                Query::Get(GetBatch { values, hits, .. }) => {
-                    let (out, out_hits) = (after(values, first), after(hits, first / 32));
-                    back.run(&BackArgs { out, out_hits, ..back.args::<V>(0)? })
-                }
-                Query::Rank(RankBatch { ranks, .. }) => {
-                    let (plus, out) = (self.before.device.read_on(stream)?, after(ranks, first));
-                    back.run(&BackArgs { plus, out, ..back.args(0)? })
-                }
-                Query::Neighbor(NeighborBatch { keys, values, hits, .. }) => {
-                    let mut have_others = [0; 2];
-                    for (shard, _) in batch.shards.fallbacks.iter().enumerate().filter(|(_, pair)| pair.is_some()) {
-                        have_others[shard / 32] |= 1 << (shard % 32);
-                    }
-                    let (hits, has_values) = (after(hits, first / 32), batch.shards.has_values);
-                    let (out, out_hits) = (after(keys, first), if has_values { GlobalMut::null() } else { hits });
-                    let others = self.fallback_keys.device.read_on(stream)?;
-                    let args = BackArgs { others, have_others, out, out_hits, has_hits_alone: 1, ..back.args(1)? };
-                    back.run::<K::Bits>(&args)?;
-                    if !has_values {
-                        return Ok(());
-                    }
-                    let (others, out) = (self.fallback_values.device.read_on(stream)?, after(values, first));
-                    back.run(&BackArgs { others, have_others, out, out_hits: hits, ..back.args::<V>(0)? })
-                }
-                Query::Locate(_) | Query::Gather(..) | Query::Aggregate(_) => Ok(()),
-            }
-        }
+        let (stream, slot, count) = (batch.stream, &self.slots[piece.slot], piece.range.len());
+        let back = Back { stream, slot, count, remote: layout.remote, has_hits: batch.shape.has_hits };
+        // SAFETY: the caller's contract.
+        unsafe { self.finish(batch, &piece.range, &back) }
     }
 }

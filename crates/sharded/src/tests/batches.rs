@@ -6,10 +6,13 @@ use super::{
 };
 use crate::Sharded;
 use lanetree::runtime::Failure;
-use lanetree::{Device, LaneTree, OrderedIndex, Result};
+use lanetree::{Buffer, Device, LaneTree, OrderedIndex, Pool, Result};
 use lanetree_frame::{AnyKey, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+
+/// Straight to the shards' memory, and by copies.
+const WAYS: [bool; 2] = [false, true];
 
 /// Compares every query in device form with a map's, with the batch on the device of a shard.
 fn compare_on_devices(index: &Index, shard: usize, map: &Map, keys: &[u64], is_sorted: bool) -> Result<()> {
@@ -73,15 +76,19 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
         let splitters = index.parts.splitters.clone();
-        for (number, mut keys) in batches(&mut random, &map, &splitters).into_iter().enumerate() {
+        for (number, keys) in batches(&mut random, &map, &splitters).into_iter().enumerate() {
             let shard = random.random_range(0..devices.len());
             // Pieces of one or two blocks, so that slots are used again.
             index.set_pieces(if number % 2 == 0 { 4096 } else { 2048 }, 2);
-            compare_on_devices(&index, shard, &map, &keys, false)?;
-            // A hint that is wrong changes no answer.
-            compare_on_devices(&index, shard, &map, &keys, true)?;
-            keys.sort_unstable();
-            compare_on_devices(&index, shard, &map, &keys, true)?;
+            let mut sorted = keys.clone();
+            sorted.sort_unstable();
+            for by_copies in WAYS {
+                *index.by_copies_mut() = by_copies;
+                compare_on_devices(&index, shard, &map, &keys, false)?;
+                // A hint that is wrong changes no answer.
+                compare_on_devices(&index, shard, &map, &keys, true)?;
+                compare_on_devices(&index, shard, &map, &sorted, true)?;
+            }
         }
     }
     Ok(())
@@ -96,8 +103,10 @@ fn host_batches_are_partitioned_by_the_cpu_or_the_devices() -> Result<()> {
         index.set_pieces(2048, 2);
         let splitters = index.parts.splitters.clone();
         for mut keys in batches(&mut random, &map, &splitters) {
-            for (is_sorted, min_staged) in [(false, usize::MAX), (false, 1), (true, usize::MAX), (true, 1)] {
+            let ways = [(false, usize::MAX), (false, 1), (true, usize::MAX), (true, 1)];
+            for (is_sorted, min_staged) in ways {
                 index.min_staged = min_staged;
+                *index.by_copies_mut() = random.random();
                 if is_sorted {
                     keys.sort_unstable();
                 }
@@ -127,9 +136,10 @@ fn a_hint_that_is_wrong_changes_no_value() -> Result<()> {
     let mut one_descends: Vec<u64> = any.clone();
     one_descends.sort_unstable();
     one_descends[4999] = 0;
-    for keys in [any, one_descends, vec![600, 0]] {
+    for (keys, by_copies) in [any, one_descends, vec![600, 0]].iter().flat_map(|keys| WAYS.map(|way| (keys, way))) {
+        *index.by_copies_mut() = by_copies;
         let mut values = devices[1].alloc(keys.len())?;
-        index.on(&stream).sorted().get(&devices[1].upload(&keys)?, &mut values)?;
+        index.on(&stream).sorted().get(&devices[1].upload(keys)?, &mut values)?;
         let expected = keys.iter().map(|key| map.get(key).copied().unwrap_or(u64::MAX));
         assert!(values.to_vec()?.into_iter().eq(expected));
     }
@@ -165,9 +175,10 @@ fn batches_on_devices_have_errors_that_name_the_value() -> Result<()> {
 fn batches_on_several_devices_at_once_do_not_mix() -> Result<()> {
     let devices: Vec<_> = (7..10).map(Device::emulated_with_seed).collect();
     let map: Map = (0..900).map(|i| (i * 11, !i)).collect();
-    for slots in [1, 2, 3] {
+    for (slots, by_copies) in [1, 2, 3].into_iter().flat_map(|slots| WAYS.map(|way| (slots, way))) {
         let mut index = sharded(&devices, &map)?;
         index.set_pieces(2048, slots);
+        *index.by_copies_mut() = by_copies;
         let ask = |thread: usize| -> Result<()> {
             let mut random = StdRng::seed_from_u64(thread as u64);
             let device = &devices[thread % 3];
@@ -215,9 +226,17 @@ fn a_shard_may_have_all_queries() -> Result<()> {
         let last = splitters.get(shard).map_or(3100, |key| key - 1);
         let keys: Vec<u64> = (0..4 * 2048 + 5).map(|i| first + i * (last - first) / (4 * 2048 + 4)).collect();
         for home in 0..3 {
-            compare_on_devices(&index, home, &map, &keys, true)?;
             let backwards: Vec<u64> = keys.iter().rev().copied().collect();
-            compare_on_devices(&index, home, &map, &backwards, false)?;
+            // Of those that go by copies, half.
+            for by_copies in WAYS {
+                *index.by_copies_mut() = by_copies;
+                if !by_copies || home == shard {
+                    compare_on_devices(&index, home, &map, &keys, true)?;
+                }
+                if !by_copies || home != shard {
+                    compare_on_devices(&index, home, &map, &backwards, false)?;
+                }
+            }
         }
     }
     Ok(())
@@ -235,10 +254,11 @@ where
     let mut random = StdRng::seed_from_u64(46);
     for count in [1, 33, 2049, 5 * 2048 + 1] {
         let mut numbers: Vec<u64> = (0..count).map(|_| random.random_range(0..2100)).collect();
-        for is_sorted in [false, true] {
+        for (is_sorted, by_copies) in [false, true].into_iter().flat_map(|order| WAYS.map(|way| (order, way))) {
             if is_sorted {
                 numbers.sort_unstable();
             }
+            *index.by_copies_mut() = by_copies;
             let stream = devices[1].stream()?;
             let queries = column(&devices[1], &numbers, |&i| key(i))?;
             let (mut plain, mut found) = (devices[1].upload(&vec![value(9); count + 1])?, devices[1].alloc(count)?);
@@ -272,7 +292,7 @@ fn keys_and_values_may_be_narrow_and_wide() -> Result<()> {
 fn values_on_devices_that_fail_say_so() -> Result<()> {
     let map = tens(60);
     let mut keys: Vec<u64> = (0..5000).map(|i| i * 7 % 700).collect();
-    for is_sorted in [false, true] {
+    for (is_sorted, by_copies) in [false, true].into_iter().flat_map(|order| WAYS.map(|way| (order, way))) {
         if is_sorted {
             keys.sort_unstable();
         }
@@ -280,6 +300,7 @@ fn values_on_devices_that_fail_say_so() -> Result<()> {
         let failures = each_failure(3, &Failure::KINDS, |devices, fault| {
             let mut index = sharded(devices, &map)?;
             index.set_pieces(2048, 1);
+            *index.by_copies_mut() = by_copies;
             let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
             let ask = || {
                 let mut values = devices[0].alloc(keys.len())?;
@@ -297,22 +318,70 @@ fn values_on_devices_that_fail_say_so() -> Result<()> {
 #[test]
 fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
     let map = tens(60);
-    let keys: Vec<u64> = (0..2500).map(|i| i * 7 % 700).collect();
-    let expected: Vec<u64> = keys.iter().map(|&key| predecessor(&map, key).map_or(9, |pair| pair.1)).collect();
-    each_failure(2, &Failure::KINDS, |devices, fault| {
-        let mut index = sharded(devices, &map)?;
-        index.set_pieces(2048, 2);
-        let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
-        let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
-        let mut ask = || {
-            index.on(&stream).miss(9).predecessor(&queries, &mut found, &mut values)?;
-            synchronize(devices)
-        };
-        let _ = fault.during(&mut ask);
-        ask()?;
-        assert_eq!(values.to_vec()?, expected, "after {}", fault.name);
-        Ok(())
-    })?;
+    let mut keys: Vec<u64> = (0..2500).map(|i| i * 7 % 700).collect();
+    for (is_sorted, by_copies) in [(false, false), (false, true), (true, false)] {
+        if is_sorted {
+            keys.sort_unstable();
+        }
+        let expected: Vec<u64> = keys.iter().map(|&key| predecessor(&map, key).map_or(9, |pair| pair.1)).collect();
+        each_failure(2, &Failure::KINDS, |devices, fault| {
+            let mut index = sharded(devices, &map)?;
+            index.set_pieces(2048, 2);
+            *index.by_copies_mut() = by_copies;
+            let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
+            let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
+            let mut ask = || {
+                on(&index, &stream, is_sorted).miss(9).predecessor(&queries, &mut found, &mut values)?;
+                synchronize(devices)
+            };
+            let _ = fault.during(&mut ask);
+            ask()?;
+            assert_eq!(values.to_vec()?, expected, "after {}", fault.name);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Devices of a pool: what a kernel of another device still uses is not given to anybody else.
+#[test]
+fn memory_of_pools_goes_back_when_other_devices_are_done() -> Result<()> {
+    let map = tens(300);
+    let keys: Vec<u64> = (0..6000).map(|i| i * 7 % 3500).collect();
+    let expected: Vec<u64> = keys.iter().map(|key| map.get(key).copied().unwrap_or(9)).collect();
+    for seed in 0..4 {
+        let plain = [Device::emulated_with_seed(seed), Device::emulated_with_seed(seed + 20)];
+        let pools = [Pool::new(&plain[0]), Pool::new(&plain[1])];
+        let devices: Vec<Device> = pools.iter().map(Pool::device).collect();
+        let stream = devices[0].stream()?;
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            let mut index = sharded(&devices, &map)?;
+            index.set_pieces(2048, 2);
+            let (queries, mut values) = (devices[0].upload(&keys)?, devices[0].alloc(keys.len())?);
+            on(&index, &stream, false).miss(9).get(&queries, &mut values)?;
+            // Frees the boxes, from which results may still come.
+            drop((index, queries));
+            let over: Vec<Buffer<u64>> = (0..8).map(|_| devices[1].upload(&vec![0; 6000])).collect::<Result<_, _>>()?;
+            all.push((values, over));
+        }
+        for (values, _) in all {
+            assert_eq!(values.to_vec()?, expected, "seed {seed}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn shards_say_whether_they_are_in_reach() -> Result<()> {
+    let map = tens(60);
+    let is_direct = |devices: &[Device]| -> Result<Vec<bool>> {
+        Ok(sharded(devices, &map)?.stats().iter().map(|shard| shard.is_direct).collect())
+    };
+    assert_eq!(is_direct(&emulated(8))?, [true; 8]);
+    assert_eq!(is_direct(&vec![Device::host(); 2])?, [false; 2], "without kernels");
+    assert_eq!(is_direct(&[Device::emulated(), Device::host()])?, [false; 2]);
+    assert_eq!(is_direct(&vec![Device::emulated(); 9])?, [false; 9], "too many");
     Ok(())
 }
 
@@ -322,12 +391,15 @@ fn a_staged_host_batch_that_fails_says_so() -> Result<()> {
     let map = tens(60);
     let keys: Vec<u64> = (0..2500).map(|i| i * 7 % 700).collect();
     let expected: Vec<_> = keys.iter().map(|key| map.get(key).copied()).collect();
-    let failures = each_failure(3, &Failure::KINDS, |devices, fault| {
-        let mut index = sharded(devices, &map)?;
-        index.set_pieces(2048, 1);
-        index.min_staged = 1;
-        fault.then_answers(|| index.get_many(&keys), &expected)
-    })?;
-    assert!(failures > 20, "{failures} failures");
+    for by_copies in WAYS {
+        let failures = each_failure(3, &Failure::KINDS, |devices, fault| {
+            let mut index = sharded(devices, &map)?;
+            index.set_pieces(2048, 1);
+            index.min_staged = 1;
+            *index.by_copies_mut() = by_copies;
+            fault.then_answers(|| index.get_many(&keys), &expected)
+        })?;
+        assert!(failures > 20, "{failures} failures");
+    }
     Ok(())
 }
