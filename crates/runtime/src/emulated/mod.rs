@@ -348,8 +348,8 @@ impl Machine for Emulated {
     }
     unsafe fn wait_for_peer(&self, stream: RawStream, peer: &Arc<dyn Machine>, event: RawEvent) -> Result<()> {
         self.working()?;
-        let awaited = emulated(peer).schedule().awaited(event.0.addr(), peer.clone());
-        self.schedule().wait_abroad(stream.0.addr(), awaited)
+        let (awaited, clock) = emulated(peer).schedule().awaited(event.0.addr(), peer.clone());
+        self.schedule().wait_abroad(stream.0.addr(), awaited, &clock)
     }
     unsafe fn zero(&self, at: *mut u8, bytes: usize, stream: RawStream) -> Result<()> {
         self.failures().transfer()?;

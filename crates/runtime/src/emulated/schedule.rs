@@ -316,9 +316,9 @@ impl Schedule {
         (Awaited { peer, time: recorded.asked, done: recorded.done.clone() }, recorded.clock.clone())
     }
 
-    /// Lets a stream wait for an event of another device.
-    pub(super) fn wait_abroad(&mut self, stream: StreamId, (awaited, clock): (Awaited, Clock)) -> Result<()> {
-        self.queues.get_mut(&stream).expect("streams live while they are used").clock.learn(&clock);
+    /// Lets a stream wait for an event of another device, by which `clock` is done.
+    pub(super) fn wait_abroad(&mut self, stream: StreamId, awaited: Awaited, clock: &Clock) -> Result<()> {
+        self.queues.get_mut(&stream).expect("streams live while they are used").clock.learn(clock);
         self.put(stream, "waiting for another device", &[], Task::WaitForPeer(awaited))
     }
 
