@@ -778,7 +778,21 @@ fn an_insert_in_place_that_fails_changes_nothing_or_loses_the_map() {
         assert_eq!(map.pairs().unwrap(), after);
     });
     let lost = lost.into_inner();
-    assert!(failed.len() > 40 && lost > 0 && lost < 20, "{} failed, {lost} lost", failed.len());
+    assert!(failed.len() > 40 && lost < 20, "{} failed, {lost} lost", failed.len());
+    // The last kernel writes the tree. Where not all points are tried, that one is not always among them.
+    let mut was_lost = None;
+    for kernel in 0.. {
+        let device = Device::emulated_with_seed(kernel);
+        let mut map = build(&device);
+        device.inject(Some(Failure::Kernel(kernel)));
+        let result = change(&mut map);
+        if device.inject(None).is_some() {
+            result.unwrap();
+            break;
+        }
+        was_lost = Some(map.is_lost());
+    }
+    assert_eq!(was_lost, Some(true));
 }
 
 /// A query of a map.
