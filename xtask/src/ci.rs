@@ -221,7 +221,7 @@ fn packages(plan: Option<&Plan>) -> Vec<&str> {
 fn verifying(plan: Option<&Plan>) -> Vec<String> {
     let how = match plan {
         None => "--quick".to_owned(),
-        Some(plan) if plan.indexes.is_empty() => "--sample 0 --index lanetree,primitives".to_owned(),
+        Some(plan) if plan.indexes.is_empty() => "--sample 0 --index lanetree,primitives,sorted".to_owned(),
         Some(plan) => {
             format!("--quick --index {}", plan.indexes.iter().map(String::as_str).collect::<Vec<_>>().join(","))
         }
