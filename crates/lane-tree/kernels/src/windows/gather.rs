@@ -1,6 +1,6 @@
 //! The pairs of located ranges that begin with sorted keys: most of them are in the window of their tile.
 
-use super::queries::{is_marked_number, mark_number, value_at};
+use super::queries::value_at;
 use super::window::{Asked, Windowed};
 use super::{BesideWindows, InWindows, InWindowsArgs};
 use crate::range::{Slot, copy};
@@ -101,15 +101,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for SortedGatherBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
-        // SAFETY: the caller's.
-        unsafe { mark_number(simt, self.counts, at) }
-    }
-
-    #[inline(always)]
-    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
-        // SAFETY: the caller's.
-        unsafe { is_marked_number(simt, self.counts, at) }
+    fn numbers(&self) -> GlobalMut<u64> {
+        self.counts
     }
 
     #[inline(always)]

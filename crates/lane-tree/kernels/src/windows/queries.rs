@@ -56,28 +56,6 @@ pub(super) unsafe fn value_at<S: Simt, K: KeyWord, V: Value>(
     unsafe { tree.value(simt, position.bucket, position.slot, value) }
 }
 
-/// Warp collective (all lanes). Marks an answer that is a number.
-///
-/// # Safety
-/// There is such an answer.
-#[inline(always)]
-pub(super) unsafe fn mark_number<S: Simt>(simt: S, answers: GlobalMut<u64>, at: u64) {
-    if simt.lane() == 0 {
-        // SAFETY: the caller's.
-        unsafe { simt.store(answers, at, u64::MAX, Hint::Default) };
-    }
-}
-
-/// Per thread. Whether such an answer is marked.
-///
-/// # Safety
-/// As for [`mark_number`].
-#[inline(always)]
-pub(super) unsafe fn is_marked_number<S: Simt>(simt: S, answers: GlobalMut<u64>, at: u64) -> bool {
-    // SAFETY: the caller's.
-    unsafe { simt.load(answers.as_const(), at, Hint::Default) == u64::MAX }
-}
-
 impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     type Payload = ();
 
@@ -110,15 +88,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
-        // SAFETY: the caller's.
-        unsafe { mark_number(simt, self.ranks, at) }
-    }
-
-    #[inline(always)]
-    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
-        // SAFETY: the caller's.
-        unsafe { is_marked_number(simt, self.ranks, at) }
+    fn numbers(&self) -> GlobalMut<u64> {
+        self.ranks
     }
 
     #[inline(always)]
@@ -428,15 +399,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
-        // SAFETY: the caller's.
-        unsafe { mark_number(simt, self.counts, at) }
-    }
-
-    #[inline(always)]
-    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
-        // SAFETY: the caller's.
-        unsafe { is_marked_number(simt, self.counts, at) }
+    fn numbers(&self) -> GlobalMut<u64> {
+        self.counts
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use crate::search::TreeRef;
 use crate::values::SharedValues;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Global, Hint, KernelArgs, KeyWord, Shared, Simt, WARP, unroll};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KernelArgs, KeyWord, Shared, Simt, WARP, unroll};
 
 /// The word whose pairs below are those not above a key. There is none after the last key: then it is the first key, below which no pair
 /// is, and no window says that a query ends there ([`Window::is_in`]).
@@ -86,18 +86,34 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     /// The outputs have positions for all queries.
     unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool;
 
+    /// An output of a number for each query, none of which is the largest, for [`Windowed::mark`].
+    #[inline(always)]
+    fn numbers(&self) -> GlobalMut<u64> {
+        GlobalMut::null()
+    }
+
     /// Warp collective (all lanes). Marks that the queries from one on are not answered, in the place of an output that
     /// [`Windowed::answer`] writes for every query.
     ///
     /// # Safety
     /// There is such a query.
-    unsafe fn mark<S: Simt>(&self, simt: S, at: u64);
+    #[inline(always)]
+    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
+        if simt.lane() == 0 {
+            // SAFETY: the caller's.
+            unsafe { simt.store(self.numbers(), at, u64::MAX, Hint::Default) };
+        }
+    }
 
     /// Per thread. Whether there is a mark, or what looks like one.
     ///
     /// # Safety
     /// There is such a query, and it has been answered or marked.
-    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool;
+    #[inline(always)]
+    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.numbers().as_const(), at, Hint::Default) == u64::MAX }
+    }
 
     /// Warp collective (all lanes). Writes the answers of any words, of which the lane's own has this position; none past the last one.
     ///
