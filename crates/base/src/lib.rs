@@ -17,6 +17,7 @@ mod columns;
 mod composite;
 pub mod error;
 mod fold;
+mod found;
 mod guarded;
 mod join_bounds;
 mod join_kind;
@@ -46,6 +47,8 @@ pub use columns::{Float, FloatOrder, order_floats, restore_floats, unpack_bits};
 pub use composite::compose_on;
 pub use error::{Error, FileError, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};
+#[doc(hidden)]
+pub use found::{Found, Hits};
 pub use guarded::Guarded;
 pub use join_bounds::{Closed, JoinBounds, number_matches};
 pub use join_kind::{Join, JoinKind, no_row};

@@ -65,6 +65,15 @@ impl<'a> Validity<'a> {
         self.bits[bit / 8] >> (bit % 8) & 1 != 0
     }
 
+    /// Whether each of 32 elements is there, from `first` on; what bits past the last one are is not said.
+    pub(crate) fn word(&self, first: usize) -> u32 {
+        let (bit, mut bytes) = (self.offset + first, [0; 8]);
+        let own = &self.bits[bit / 8..];
+        let count = own.len().min(5);
+        bytes[..count].copy_from_slice(&own[..count]);
+        (u64::from_le_bytes(bytes) >> (bit % 8)) as u32
+    }
+
     /// The numbers of the elements that are null, in ascending order.
     pub fn nulls(&self) -> impl Iterator<Item = usize> + use<'a> {
         let own = *self;

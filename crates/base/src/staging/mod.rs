@@ -21,7 +21,7 @@ use crate::uninit::{Uninit, Written};
 use core::fmt;
 use lanetree_runtime::{Device, DeviceKind, Stream};
 use lanetree_simt::Global;
-use pieces::Rest;
+use pieces::{Rest, Taken};
 use slot::Slot;
 use std::sync::{Mutex, PoisonError};
 
@@ -111,16 +111,17 @@ impl Staging {
         let lengths = self.lengths;
         let parts = queries.count().div_ceil(lengths.short).max(queries.bytes().div_ceil(lengths.bytes));
         let threads = (threads() / self.sharers.max(1)).min(parts).max(1);
-        let rest = Mutex::new(Rest { queries, out, short: if threads > 1 { threads } else { 0 } });
+        let rest = Mutex::new(Rest { queries, out, first: 0, short: if threads > 1 { threads } else { 0 } });
         let rest = || rest.lock().unwrap_or_else(PoisonError::into_inner);
         let work = Work {
             take: &|| rest().take(threads, lengths),
             new: &|| Slot::new(route.device),
-            begin: &|slot, (queries, _)| route.begin(slot, *queries),
+            begin: &|slot, taken| route.begin(slot, taken.queries),
             give_up: &|| rest().give_up(),
         };
-        work.run(threads, &self.slots, |slot, (queries, out)| {
-            Ok((route.collect)(&Piece::new(queries, bytemuck::cast_slice(&slot.staged_output), route.results), out))
+        work.run(threads, &self.slots, |slot, Taken { queries, first, out }| {
+            let bytes = bytemuck::cast_slice(&slot.staged_output);
+            Ok((route.collect)(&Piece::new(first, queries, bytes, route.results), out))
         })
     }
 }

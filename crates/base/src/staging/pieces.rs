@@ -105,14 +105,16 @@ pub struct Addresses {
 pub struct Piece<'a, Q> {
     /// What they are for.
     pub queries: Q,
+    /// The number of the first of them in the batch.
+    pub first: usize,
     bytes: &'a [u8],
     offsets: [usize; 4],
     results: Results,
 }
 
 impl<'a, Q: Queries> Piece<'a, Q> {
-    pub(super) fn new(queries: Q, bytes: &'a [u8], results: Results) -> Self {
-        Self { queries, bytes, offsets: results.offsets(queries.count()), results }
+    pub(super) fn new(first: usize, queries: Q, bytes: &'a [u8], results: Results) -> Self {
+        Self { queries, first, bytes, offsets: results.offsets(queries.count()), results }
     }
 
     /// The elements of an array.
@@ -161,12 +163,18 @@ pub fn is_set(bits: &[u32], query: usize) -> bool {
 pub(super) struct Rest<'a, Q, T> {
     pub(super) queries: Q,
     pub(super) out: Uninit<'a, T>,
+    /// The number of the first query.
+    pub(super) first: usize,
     /// Short pieces to hand out first.
     pub(super) short: usize,
 }
 
-/// A piece's queries, and where its results go.
-pub(super) type Taken<'a, Q, T> = (Q, Uninit<'a, T>);
+/// A piece's queries, the number of the first one, and where their results go.
+pub(super) struct Taken<'a, Q, T> {
+    pub(super) queries: Q,
+    pub(super) first: usize,
+    pub(super) out: Uninit<'a, T>,
+}
 
 impl<'a, Q: Queries, T> Rest<'a, Q, T> {
     /// The next piece, for one of that many threads.
@@ -180,7 +188,9 @@ impl<'a, Q: Queries, T> Rest<'a, Q, T> {
         self.short = self.short.saturating_sub(1);
         let (queries, more_queries) = self.queries.split(self.fitting(length.min(left), lengths.bytes));
         self.queries = more_queries;
-        Some((queries, self.out.take_first(queries.count())))
+        let first = self.first;
+        self.first += queries.count();
+        Some(Taken { queries, first, out: self.out.take_first(queries.count()) })
     }
 
     /// How many queries, of the first `most`, fit into a number of bytes; at least one.

@@ -21,8 +21,7 @@ pub(super) fn asof_join<I: FixedIndex>(
         validity.check(probes.len())?;
     }
     if !how.takes_both() {
-        let found = index.neighbor_many(probes, &how.searches::<I::Key>()?, |_, value| value)?;
-        return rows_of(probes.len(), |i| [found[i], None])?.of_kind(join);
+        return JoinRows::of_found(index.find_neighbors(probes, &how.searches::<I::Key>()?)?, join);
     }
     let firsts = index.asof_many(probes, &how.ties(Ties::Backward))?;
     let seconds = index.asof_many(probes, &how.ties(Ties::Forward))?;

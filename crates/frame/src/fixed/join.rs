@@ -1,10 +1,8 @@
 //! Joins of probes with an index, by key: which probes match, and with which pair.
 
-use super::{FixedIndex, OnStream, Steps, TASK, Uses, View};
+use super::{FixedIndex, OnStream, Steps, Uses};
 use lanetree_base::join_steps::{check_validity, put_misses, settle_hits};
-use lanetree_base::parallel::*;
 use lanetree_base::{JoinKind, Matches, Result};
-use lanetree_layout::AnyKey;
 use lanetree_primitives as primitives;
 use lanetree_primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch};
 use lanetree_runtime::{Buffer, Device};
@@ -196,16 +194,4 @@ fn find_probes<S: Steps>(
     check_validity(stream, valid, count)?;
     on.find_first(count, probes, &mut scratch.hits, &mut scratch.ranks, kind.has_rows())?;
     settle_hits(stream, valid, count, kind == JoinKind::Anti, &mut scratch.hits)
-}
-
-/// The number of each probe's pair, or [`Matches::NO_ROW`], on the host, in parallel.
-pub(super) fn rows_of<K: AnyKey, V>(index: impl View<K, V>, probes: &[K], rows: &mut [u64]) {
-    probes.par_chunks(TASK).zip(rows.par_chunks_mut(TASK)).for_each(|(probes, rows)| {
-        index.get(probes, |i, value| rows[i] = if value.is_some() { 0 } else { Matches::NO_ROW });
-        index.rank(probes, false, |i, rank| {
-            if rows[i] != Matches::NO_ROW {
-                rows[i] = rank;
-            }
-        });
-    });
 }
