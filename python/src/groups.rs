@@ -141,7 +141,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
     fn join(&self, probes: [In<'_>; 2], asof: AsOf, asked: Asked<'_>, stream: &Stream) -> PyResult<Joined> {
         let probes = composed_on::<A, B>(&self.keys, stream, probes)?;
         let (hits, values) = join::hits_of(&self.tree, &probes, Some(asof), stream)?;
-        join::rows_of_hits(stream, &self.keys.cache, asked, (hits, probes.len()), values)
+        join::rows_of_hits(stream, asked, (hits, probes.len()), values)
     }
 
     fn asof_rows(&self, probes: [In<'_>; 2], how: AsOf, _: &Stream) -> PyResult<Found> {

@@ -1,44 +1,28 @@
 //! Joins of a device's arrays: what look-ups of probes have found, as columns.
 
 use crate::arguments::Asked;
-use crate::buffers::{alloc, copy, part, read};
+use crate::buffers::{alloc, part, read};
 use crate::errors::{raise, raise_runtime};
 use crate::memory::Memory;
 use crate::types::PyValue;
-use crate::words::{Cache, Words};
-use lanetree::bindings::{put_misses, unpack_bits};
-use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition, select};
+use crate::words::Words;
+use lanetree::bindings::{put_misses, settle_hits, unpack_bits};
+use lanetree::primitives::{BuildScratch, KeysMut, SelectScratch, select_numbers};
 use lanetree::{AsOf, Buffer, FixedIndex, JoinKind, LaneSet, OnStream, Stream, mask_hits};
 use pyo3::prelude::*;
 
 /// The numbers of probes, the values of their matches, and whether there is one.
 pub(crate) type Joined = (Memory, Option<Memory>, Option<Memory>);
 
-/// The numbers of the probes whose bit is set, or is not, in ascending order. Waits, to learn how many there are.
-pub(crate) fn numbers_of(
-    stream: &Stream,
-    cache: &Cache,
-    (hits, count): (&Buffer<u32>, usize),
-    is_set: bool,
-) -> PyResult<Buffer<u64>> {
+/// The numbers of the probes whose bit is set, or of all, in ascending order. Waits, to learn how many there are.
+pub(crate) fn numbers_of(stream: &Stream, hits: Option<&Buffer<u32>>, count: usize) -> PyResult<Buffer<u64>> {
     let device = stream.device();
-    if count == 0 {
-        return device.alloc(0).map_err(raise_runtime);
-    }
-    let numbers = cache.numbers(device, count)?;
     let mut found = device.alloc(count).map_err(raise_runtime)?;
     let mut total = device.alloc(1).map_err(raise_runtime)?;
     let mut scratch = SelectScratch::new(device, count).map_err(raise)?;
-    let (input, output) =
-        (Keys { keys: &numbers, count: count.into() }, KeysMut { keys: &mut found, count: &mut total });
-    match is_set {
-        true => select(stream, input, hits, output, &mut scratch),
-        // Those whose bit is not set come last.
-        false => partition(stream, input, hits, output, &mut scratch),
-    }
-    .map_err(raise)?;
-    let total = read(&total)?;
-    part(stream, found, if is_set { 0..total } else { total..count })
+    let output = KeysMut { keys: &mut found, count: &mut total };
+    select_numbers(stream, count.into(), hits, output, &mut scratch).map_err(raise)?;
+    part(stream, found, 0..read(&total)?)
 }
 
 /// A byte per bit of a hit mask, with room for the words that kernels write.
@@ -71,7 +55,6 @@ pub(crate) fn hits_of<I: FixedIndex>(
 /// The rows of a join of probes that have at most one match each, from the value of each and the mask of those that have one.
 pub(crate) fn rows_of_hits<V: PyValue>(
     stream: &Stream,
-    cache: &Cache,
     asked: Asked<'_>,
     (mut hits, count): (Buffer<u32>, usize),
     mut values: Buffer<V>,
@@ -82,16 +65,17 @@ pub(crate) fn rows_of_hits<V: PyValue>(
     }
     match asked.kind {
         JoinKind::Semi | JoinKind::Anti => {
-            let left = numbers_of(stream, cache, (&hits, count), asked.kind == JoinKind::Semi)?;
-            Ok((Memory::new(left), None, None))
+            if asked.kind == JoinKind::Anti {
+                settle_hits(stream, None, count, true, &mut hits).map_err(raise)?;
+            }
+            Ok((Memory::new(numbers_of(stream, Some(&hits), count)?), None, None))
         }
         JoinKind::Inner => {
-            let numbers = cache.numbers(stream.device(), count)?;
-            let (left, values) = V::select(stream, (&numbers, &values, count), &hits)?;
+            let (left, values) = V::select(stream, (&values, count), &hits)?;
             Ok((Memory::new(left), V::memory(values), None))
         }
         JoinKind::Left => {
-            let left = copy(stream, &*cache.numbers(stream.device(), count)?, 0..count)?;
+            let left = numbers_of(stream, None, count)?;
             let found = bytes_of(stream, &hits, count)?;
             Ok((Memory::new(left), V::memory(values), Some(found)))
         }
@@ -108,7 +92,6 @@ pub(crate) fn probes_of(stream: &Stream, probes: Buffer<u64>, count: usize, rows
 /// the set of those. Joins of other kinds need not tell.
 pub(crate) fn found_of(
     stream: &Stream,
-    cache: &Cache,
     kind: JoinKind,
     (hits, count): (&Buffer<u32>, usize),
     left: &Buffer<u64>,
@@ -117,7 +100,7 @@ pub(crate) fn found_of(
         return Ok(None);
     }
     let (device, rows) = (stream.device(), left.len());
-    let present = numbers_of(stream, cache, (hits, count), true)?;
+    let present = numbers_of(stream, Some(hits), count)?;
     let find = || -> lanetree::Result<Buffer<u32>> {
         let mut bits = device.alloc(rows.div_ceil(32))?;
         let mut scratch = BuildScratch::for_sorted(device)?;

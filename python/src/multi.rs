@@ -96,7 +96,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         if !kind.has_rows() {
             return Ok((join::probes_of(stream, out.probes, probes, &out.count)?, None, None));
         }
-        let found = join::found_of(stream, &self.keys.cache, kind, (hits, probes), &out.probes)?;
+        let found = join::found_of(stream, kind, (hits, probes), &out.probes)?;
         Ok((Memory::new(out.probes), V::memory(out.rows), found))
     }
 

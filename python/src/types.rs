@@ -8,7 +8,7 @@ use crate::words::Words;
 use bytemuck::Zeroable;
 use lanetree::bindings::TASK;
 use lanetree::bindings::parallel::*;
-use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select};
+use lanetree::primitives::{PairsMut, SelectScratch, select_numbered};
 use lanetree::{AnyKey, Buffer, Closed, F32, F64, Key, KeyWord, Stream, Value};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -45,7 +45,7 @@ pub(crate) trait PyValue: Value {
     /// The numbers and the values whose bit is set, in their order, and how many there are. Waits for that.
     fn select(
         stream: &Stream,
-        rows: (&Buffer<u64>, &Buffer<Self>, usize),
+        values: (&Buffer<Self>, usize),
         hits: &Buffer<u32>,
     ) -> PyResult<(Buffer<u64>, Buffer<Self>)>;
     /// That from a 64-bit word.
@@ -65,7 +65,7 @@ macro_rules! value {
             }
             fn select(
                 stream: &Stream,
-                (numbers, values, count): (&Buffer<u64>, &Buffer<Self>, usize),
+                (values, count): (&Buffer<Self>, usize),
                 hits: &Buffer<u32>,
             ) -> PyResult<(Buffer<u64>, Buffer<Self>)> {
                 let device = stream.device();
@@ -73,9 +73,8 @@ macro_rules! value {
                 let mut found = device.alloc(count).map_err(raise_runtime)?;
                 let mut total = device.alloc(1).map_err(raise_runtime)?;
                 let mut scratch = SelectScratch::new(device, count).map_err(raise)?;
-                let input = Pairs { keys: numbers, values, count: count.into() };
                 let output = PairsMut { keys: &mut left, values: &mut found, count: &mut total };
-                select(stream, input, hits, output, &mut scratch).map_err(raise)?;
+                select_numbered(stream, (values, count.into()), hits, output, &mut scratch).map_err(raise)?;
                 let total = read(&total)?;
                 Ok((part(stream, left, 0..total)?, part(stream, found, 0..total)?))
             }
@@ -93,7 +92,7 @@ impl PyValue for () {
     }
     fn select(
         _: &Stream,
-        _: (&Buffer<u64>, &Buffer<Self>, usize),
+        _: (&Buffer<Self>, usize),
         _: &Buffer<u32>,
     ) -> PyResult<(Buffer<u64>, Buffer<Self>)> {
         Err(value_error("a set has no values to join: use how='semi' or 'anti'"))

@@ -82,8 +82,6 @@ impl Words {
 pub(crate) struct Cache {
     /// The last one is the one that came back last.
     free: Mutex<VecDeque<Words>>,
-    /// 0, 1, 2 and so on: the rows of probes, for joins.
-    numbers: Mutex<Option<Arc<Buffer<u64>>>>,
 }
 
 impl Cache {
@@ -125,27 +123,9 @@ impl Cache {
         drop(free);
     }
 
-    /// The numbers from 0 on, `len` or more. Made at the first call and when more are needed.
-    pub(crate) fn numbers(&self, device: &lanetree::Device, len: usize) -> PyResult<Arc<Buffer<u64>>> {
-        /// Numbers that the host makes at a time.
-        const PIECE: usize = 1 << 20;
-        let mut known = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(numbers) = known.as_ref().filter(|numbers| numbers.len() >= len) {
-            return Ok(numbers.clone());
-        }
-        *known = None;
-        let mut numbers = device.alloc::<u64>(len).map_err(raise_runtime)?;
-        for start in (0..len).step_by(PIECE) {
-            let piece: Vec<u64> = (start..len.min(start + PIECE)).map(|number| number as u64).collect();
-            numbers.copy_range_from(start, &piece).map_err(raise_runtime)?;
-        }
-        Ok(known.insert(Arc::new(numbers)).clone())
-    }
-
     /// Frees what it keeps, and returns the bytes.
     pub(crate) fn clear(&self) -> usize {
         let free = core::mem::take(&mut *self.free());
-        let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
-        free.iter().map(Words::bytes).sum::<usize>() + numbers.map_or(0, |numbers| numbers.bytes())
+        free.iter().map(Words::bytes).sum()
     }
 }

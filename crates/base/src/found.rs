@@ -11,6 +11,9 @@ use lanetree_layout::Value;
 /// Probes of a task of the CPU's: enough to outweigh its dispatch, and whole words of a mask.
 const TASK: usize = 1 << 15;
 
+/// Probes that are answered at a time.
+const BLOCK: usize = 1 << 12;
+
 /// What each probe of a join found. New memory takes longer than all else, so rows stay where they were found if each probe is one.
 pub struct Found<R> {
     rows: Vec<R>,
@@ -101,15 +104,20 @@ impl<R: Value> Found<R> {
         find: impl Fn(Range<usize>, &mut dyn FnMut(usize, R)) + Sync,
     ) -> Result<Self> {
         let (mut rows, hits) = (emptied(old, probes)?, Hits::new(probes)?);
-        in_tasks(&mut rows, &lengths(probes), |task, out| {
-            let (first, probes) = (task * TASK, out.len());
-            let (mut rows, mut mask) = (vec![no_row(); probes], vec![0_u32; probes.div_ceil(32)]);
-            find(first..first + probes, &mut |i, row| {
-                rows[i] = row;
-                mask[i / 32] |= 1 << (i % 32);
-            });
-            hits.put(first, probes, &mask);
-            out.copy(&rows)
+        in_tasks(&mut rows, &lengths(probes), |task, mut out| {
+            let (mut first, mut written) = (task * TASK, Written::default());
+            while !out.is_empty() {
+                let own = out.take_first(out.len().min(BLOCK));
+                let (count, mut rows, mut mask) = (own.len(), [no_row(); BLOCK], [0_u32; BLOCK / 32]);
+                find(first..first + count, &mut |i, row| {
+                    rows[i] = row;
+                    mask[i / 32] |= 1 << (i % 32);
+                });
+                hits.put(first, count, &mask);
+                written = written.and(own.copy(&rows[..count]));
+                first += count;
+            }
+            written
         })?;
         Ok(Self { rows, hits })
     }
@@ -135,6 +143,9 @@ impl<R: Value> Found<R> {
         offsets.push(0);
         in_tasks(&mut offsets, &lengths(probes), |task, out| {
             let (mut end, none) = (before[task], vec![(); out.len()]);
+            if counts[task] == out.len() {
+                return out.fill(|i| end + i as u64 + 1);
+            }
             out.fill_masked(words[task], (&none, &none), |is_kept, (), ()| {
                 end += u64::from(is_kept);
                 end
@@ -145,6 +156,9 @@ impl<R: Value> Found<R> {
                 let mut numbers = emptied(old, total)?;
                 in_tasks(&mut numbers, &counts, |task, out| {
                     let mut kept = numbers_of(words[task], task * TASK);
+                    if counts[task] == TASK {
+                        return out.fill(|i| (task * TASK + i) as u64);
+                    }
                     out.fill(|_| kept.next().expect("as many as were counted") as u64)
                 })?;
                 numbers
@@ -275,7 +289,7 @@ mod tests {
 
     #[test]
     fn rows_of_joins_of_all_kinds() {
-        let bytes: Vec<u8> = (0..TASK / 2).map(|i| (i * 37 >> 2) as u8 | 1).collect();
+        let bytes: Vec<u8> = (0..TASK / 2).map(|i| (i * 37 / 4) as u8 | 1).collect();
         for probes in [0, 1, 5, 32, 33, TASK, TASK + 1, 3 * TASK + 17] {
             for (each, kind) in [0, 1, 2, 3, 1 << 20].into_iter().flat_map(|each| {
                 [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti].map(|kind| (each, kind))

@@ -1,16 +1,12 @@
 //! The results of a join whose probes match any number of rows.
 
 use crate::join_bounds::number_on_host;
-use crate::parallel::*;
 use crate::room::{check_rows, collected, make_room_expecting, with_room, zeroed};
 use crate::staging::Staging;
 use crate::{Join, JoinKind, Result, no_row};
 use core::ops::Range;
 use lanetree_layout::Value;
 use lanetree_runtime::Buffer;
-
-/// Offsets that a thread changes at a time: fewer take less time than to wake it.
-const TASK: usize = 1 << 15;
 
 /// The rows that match a batch of probes, in compressed sparse row form: the rows of probe *i* are from `offsets[i]` to
 /// `offsets[i + 1]`, in the order of the probes.
@@ -98,10 +94,9 @@ impl<V: Value> JoinRows<V> {
         let left = (before + more) as f64 * (probes - piece.end) as f64 / piece.end as f64;
         make_room_expecting(&mut self.rows, more, left as usize)?;
         staging.append(rows, 0..more, &mut self.rows)?;
-        staging.append(offsets, 1..piece.len() + 1, &mut self.offsets)?;
-        let own = self.offsets[piece.start + 1..].par_iter_mut().with_min_len(TASK);
-        own.for_each(|offset| *offset += before as u64);
-        Ok(())
+        staging.append_made(offsets, 1..piece.len() + 1, &mut self.offsets, &|own, out| {
+            out.fill(|i| own[i] + before as u64)
+        })
     }
 
     /// Makes the rows of a join of any kind, with or without null probes, from the rows of an inner join without nulls.
@@ -172,7 +167,7 @@ mod tests {
     #[test]
     fn the_column_of_probes_is_that_of_the_offsets_over_tasks() {
         assert_eq!(JoinRows::<u32>::default().probes().unwrap(), []);
-        for rows in [&[0][..], &[0, 0, 5, 0, 1], &[TASK as u64, 3, 0, 0, 2 * TASK as u64 + 7, 0]] {
+        for rows in [&[0][..], &[0, 0, 5, 0, 1], &[1 << 15, 3, 0, 0, (2 << 15) + 7, 0]] {
             let mut offsets = vec![0];
             let mut expected = Vec::new();
             for (&count, probe) in rows.iter().zip(0_u64..) {

@@ -2,5 +2,5 @@
 //! notice.
 
 pub use lanetree_frame::fixed::{Neighbors, Searches, Side, TASK, View, compact, each_window};
-pub use lanetree_frame::join_steps::put_misses;
+pub use lanetree_frame::join_steps::{put_misses, settle_hits};
 pub use lanetree_frame::{JoinBounds, parallel, unpack_bits};

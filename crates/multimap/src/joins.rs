@@ -2,7 +2,7 @@
 
 use crate::MultiMap;
 use crate::contents::read;
-use crate::on_stream::{DeviceRows, JoinScratch, OnStream, RangeJoinScratch};
+use crate::on_stream::{JoinScratch, OnStream, RangeJoinScratch};
 use crate::queries::total;
 use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -10,7 +10,8 @@ use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;
 use lanetree_frame::room::{check_rows, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
-use lanetree_frame::{Buffer, Closed, Join, JoinBounds, JoinRows, Result, Validity};
+use lanetree_frame::staging::Staging;
+use lanetree_frame::{Buffer, Closed, Join, JoinBounds, JoinKind, JoinRows, Result, Validity, parallel};
 use lanetree_layout::{AnyKey, Word};
 
 /// Probes that are on the device at a time, a multiple of 32.
@@ -108,53 +109,80 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 
     /// Joins probes in pieces. `locate` finds where the rows of a piece are and their offsets, `copy` the values of a join that has
-    /// them, into room for all.
-    fn join_in_pieces<S>(
+    /// them, into room for all. While the rows of a piece come back, the next one is located and copied on the device.
+    fn join_in_pieces<S: Send>(
         &self,
         probes: usize,
         join: &Join<'_>,
         scratch: &mut S,
-        mut locate: impl FnMut(&OnStream<'_, K, V>, Range<usize>, &mut S, &mut Buffer<u64>) -> Result<()>,
-        copy: impl Fn(&OnStream<'_, K, V>, usize, &mut S, &mut Buffer<V>) -> Result<()>,
+        mut locate: impl FnMut(&OnStream<'_, K, V>, Range<usize>, &mut S, &mut Buffer<u64>) -> Result<()> + Send,
+        copy: impl Fn(&OnStream<'_, K, V>, usize, &mut S, &mut Buffer<V>) -> Result<()> + Sync,
     ) -> Result<JoinRows<V>> {
         let (device, kind) = (&self.device, join.kind());
         let stream = device.stream()?;
-        let mut found = DeviceRows::new(device, probes.min(PIECE), 0)?;
         let mut all = JoinRows { offsets: with_room(probes + 1)?, rows: Vec::new() };
         all.offsets.push(0);
-        let mut pieces = RowPieces::new(probes, PIECE, MOST_ROWS);
-        while let Some(piece) = pieces.piece() {
-            let (count, before) = (piece.len(), all.offsets[piece.start]);
-            let valid = join.validity().map(|validity| words(&validity, piece.start, count)).transpose()?;
-            let valid = valid.map(|words| device.upload(&words)).transpose()?;
-            let on = self.on(&stream).kind(kind);
-            let on = match &valid {
-                Some(valid) => on.valid(valid, 0),
-                None => on,
-            };
-            locate(&on, piece.clone(), scratch, &mut found.offsets)?;
-            if !kind.has_rows() {
-                // One row per probe at most.
-                pieces.takes(&piece, 0);
-                let offsets = self.staging.downloaded(&found.offsets, 0..count + 1)?;
-                let kept = offsets.windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
-                all.offsets.extend(kept.scan(before, |end, rows| {
-                    *end += rows;
-                    Some(*end)
-                }));
-                continue;
+        let (mut pieces, mut counted) = (RowPieces::new(probes, PIECE, MOST_ROWS), 0_u64);
+        let mut next = |offsets: Option<Buffer<u64>>| -> Result<Option<Piece<V>>> {
+            let mut offsets = offsets.map_or_else(|| device.alloc(probes.min(PIECE) + 1), Ok)?;
+            while let Some(probes) = pieces.piece() {
+                let count = probes.len();
+                let valid = join.validity().map(|validity| words(&validity, probes.start, count)).transpose()?;
+                let valid = valid.map(|words| device.upload(&words)).transpose()?;
+                let on = self.on(&stream).kind(kind);
+                let on = match &valid {
+                    Some(valid) => on.valid(valid, 0),
+                    None => on,
+                };
+                locate(&on, probes.clone(), scratch, &mut offsets)?;
+                // Of semi- and anti-joins at most one per probe, which only the offsets tell.
+                let rows = if kind.has_rows() { read(&offsets, count)? } else { 0 };
+                if !pieces.takes(&probes, rows) {
+                    continue;
+                }
+                counted = counted.saturating_add(rows);
+                check_rows(counted, u128::from(rows) * size_of::<V>() as u128)?;
+                let mut values = device.alloc(total(rows))?;
+                if kind.has_rows() {
+                    copy(&on, count, scratch, &mut values)?;
+                }
+                stream.synchronize()?;
+                return Ok(Some(Piece { probes, offsets, values }));
             }
-            let rows = read(&found.offsets, count)?;
-            check_rows(before.saturating_add(rows), u128::from(rows) * size_of::<V>() as u128)?;
-            if !pieces.takes(&piece, rows) {
-                continue;
-            }
-            let rows = total(rows);
-            found.values = device.alloc(rows)?;
-            copy(&on, count, scratch, &mut found.values)?;
-            all.append_piece(&self.staging, (piece, probes), &found.offsets, &found.values)?;
+            Ok(None)
+        };
+        let (mut piece, mut used) = (next(None)?, None);
+        while let Some(own) = piece {
+            let append = || own.append_to(&mut all, &self.staging, (probes, kind));
+            let (appended, following) = parallel::join(append, || next(used.take()));
+            appended?;
+            (piece, used) = (following?, Some(own.offsets));
         }
         Ok(all)
+    }
+}
+
+/// A piece whose rows are on the device.
+struct Piece<V> {
+    probes: Range<usize>,
+    offsets: Buffer<u64>,
+    values: Buffer<V>,
+}
+
+impl<V: Word> Piece<V> {
+    /// Appends the rows to those of the pieces before it, of so many probes in all.
+    fn append_to(&self, all: &mut JoinRows<V>, staging: &Staging, (probes, kind): (usize, JoinKind)) -> Result<()> {
+        let (own, offsets) = (self.probes.clone(), &self.offsets);
+        if kind.has_rows() {
+            return all.append_piece(staging, (own, probes), offsets, &self.values);
+        }
+        let (before, offsets) = (all.offsets[own.start], staging.downloaded(offsets, 0..own.len() + 1)?);
+        let kept = offsets.windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
+        all.offsets.extend(kept.scan(before, |end, rows| {
+            *end += rows;
+            Some(*end)
+        }));
+        Ok(())
     }
 }
 

@@ -81,7 +81,7 @@ pub use radix_sort::{Moved, Restored, can_be_moved};
 pub use radix_sort::{RadixSortScratch, SortInput, SortOutput, radix_argsort, radix_sort, radix_sort_in_place};
 pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};
 pub use scan::{ScanScratch, exclusive_scan, inclusive_max_scan};
-pub use select::{SelectScratch, partition, select};
+pub use select::{SelectScratch, partition, select, select_numbered, select_numbers};
 
 /// Elements of a task of the CPU's own path: enough to outweigh its dispatch.
 const TASK: usize = 1 << 15;

@@ -2,16 +2,16 @@
 
 use super::TASK;
 use super::check;
-use super::input::{Elements, Input, Output, PartsMut};
+use super::input::{Count, Elements, Input, KeysMut, Output, PairsMut, PartsMut, words};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use core::ops::Range;
 use lanetree_base::pointers::{optional, optional_mut};
-use lanetree_base::{Buffer, Device, Result, Stream};
+use lanetree_base::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::select::{CARRY_WORDS, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_simt::{Global, GlobalMut};
 
 /// Scratch memory of the functions that select and partition: 8 bytes for 2048 elements.
@@ -57,7 +57,7 @@ pub fn select<E: Elements>(
     mut output: E::Output<'_>,
     scratch: &mut SelectScratch,
 ) -> Result<()> {
-    run(stream, input.input(), flags, output.output(), scratch, false)
+    run(stream, Selection::of(input.input(), flags), output.output(), scratch, false)
 }
 
 /// Copies the elements whose bit is set to the front of `output`, followed by all others, both in their order; counts
@@ -72,34 +72,113 @@ pub fn partition<E: Elements>(
     mut output: E::Output<'_>,
     scratch: &mut SelectScratch,
 ) -> Result<()> {
-    run(stream, input.input(), flags, output.output(), scratch, true)
+    run(stream, Selection::of(input.input(), flags), output.output(), scratch, true)
+}
+
+/// Writes the numbers of the elements whose bit is set, from 0 on, in ascending order, and counts them: [`select`] of an array of all
+/// numbers, which need not be there. Without flags, all numbers.
+///
+/// ```
+/// use lanetree_primitives::{KeysMut, SelectScratch, select_numbers};
+/// # use lanetree_base::Device;
+///
+/// # fn main() -> lanetree_base::Result<()> {
+/// let device = Device::emulated();
+/// let (stream, mut scratch) = (device.stream()?, SelectScratch::new(&device, 5)?);
+/// let (mut numbers, mut count) = (device.alloc::<u32>(5)?, device.alloc(1)?);
+/// let output = KeysMut { keys: &mut numbers, count: &mut count };
+/// select_numbers(&stream, 5.into(), Some(&device.upload(&[0b10110])?), output, &mut scratch)?;
+/// assert_eq!((count.to_vec()?, numbers.to_vec()?[..3].to_vec()), (vec![3], vec![1, 2, 4]));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`select`]; [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) for more elements than there are numbers of the type.
+pub fn select_numbers<N: AnyKey<Bits = N> + Word>(
+    stream: &Stream,
+    count: Count<'_>,
+    flags: Option<&Buffer<u32>>,
+    mut output: KeysMut<'_, N>,
+    scratch: &mut SelectScratch,
+) -> Result<()> {
+    let selection = Selection { keys: None, values: None, count, flags };
+    check_numbers::<N>(count)?;
+    run(stream, selection, output.output(), scratch, false)
+}
+
+/// Copies the values whose bit is set to the front of `output`, each with its number as the key, and counts them: [`select`] of pairs
+/// of all numbers and `values`.
+///
+/// # Errors
+/// As [`select_numbers`].
+pub fn select_numbered<N: AnyKey<Bits = N> + Word, V: Value>(
+    stream: &Stream,
+    (values, count): (&Buffer<V>, Count<'_>),
+    flags: &Buffer<u32>,
+    mut output: PairsMut<'_, N, V>,
+    scratch: &mut SelectScratch,
+) -> Result<()> {
+    let selection = Selection { keys: None, values: words(values), count, flags: Some(flags) };
+    check_numbers::<N>(count)?;
+    run(stream, selection, output.output(), scratch, false)
+}
+
+fn check_numbers<N: Word>(count: Count<'_>) -> Result<()> {
+    match count.at_most() {
+        queries if queries as u64 > <N as KeyWord>::MAX.widen() => Err(Error::BatchTooLarge { queries }),
+        _ => Ok(()),
+    }
+}
+
+/// What is selected from.
+struct Selection<'a, K, V> {
+    /// `None`: the elements' numbers.
+    keys: Option<&'a Buffer<K>>,
+    values: Option<&'a Buffer<V>>,
+    count: Count<'a>,
+    /// `None`: all are selected.
+    flags: Option<&'a Buffer<u32>>,
+}
+
+impl<'a, K: AnyKey, V: Word> Selection<'a, K, V> {
+    fn of(Input { keys, values, count }: Input<'a, K, V>, flags: &'a Buffer<u32>) -> Self {
+        Self { keys: Some(keys), values, count, flags: Some(flags) }
+    }
+
+    fn check(&self, stream: &Stream) -> Result<()> {
+        let count = self.count.at_most();
+        check::count(stream, self.count)?;
+        self.keys.map_or(Ok(()), |keys| check::buffer(stream, "the keys' buffer", count, keys))?;
+        self.values.map_or(Ok(()), |values| check::buffer(stream, "the values' buffer", count, values))?;
+        self.flags.map_or(Ok(()), |flags| check::buffer(stream, "the flags' buffer", count.div_ceil(32), flags))
+    }
 }
 
 fn run<K: AnyKey, V: Word>(
     stream: &Stream,
-    input: Input<'_, K, V>,
-    flags: &Buffer<u32>,
+    selection: Selection<'_, K, V>,
     output: Output<'_, K, V>,
     scratch: &mut SelectScratch,
     partition: bool,
 ) -> Result<()> {
-    let at_most = input.count.at_most();
-    input.check(stream)?;
-    check::buffer(stream, "the flags' buffer", at_most.div_ceil(32), flags)?;
+    let at_most = selection.count.at_most();
+    selection.check(stream)?;
     output.check(stream, at_most)?;
     if check::is_host(stream) {
-        on_host(input, flags.as_slice().unwrap_or(&[]), output, partition);
+        on_host(&selection, output, partition);
         return Ok(());
     }
     check::buffer(stream, "the scratch memory", SelectScratch::len(at_most), &scratch.state)?;
-    let bytes = K::Bits::BYTES + input.values.map_or(0, |_| V::BYTES);
+    let Selection { keys, values, count, flags } = selection;
+    let bytes = K::Bits::BYTES + values.map_or(0, |_| V::BYTES);
     let launch = launch::tiles(stream, at_most, tile_len(bytes, partition))?;
     launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     let args = SelectArgs::<K::Bits, V> {
-        keys: input.keys.read_on(stream)?.cast(),
-        values: optional(input.values, stream)?,
-        flags: flags.read_on(stream)?,
-        count: input.count.argument(stream)?,
+        keys: optional(keys, stream)?.cast(),
+        values: optional(values, stream)?,
+        flags: optional(flags, stream)?,
+        count: count.argument(stream)?,
         state: scratch.state.write_on(stream)?,
         out_keys: output.keys.write_on(stream)?.cast(),
         out_values: optional_mut(output.values, stream)?,
@@ -123,20 +202,23 @@ fn run<K: AnyKey, V: Word>(
     }
     // SAFETY: inputs, output and scratch memory were checked to be long enough; every pointer is for this stream; the
     // output and the scratch memory are borrowed mutably, so nothing else is among them.
-    Ok(unsafe { launch.run(calls::select(input.values.is_some(), partition, &args)) }?)
+    Ok(unsafe { launch.run(calls::select(values.is_some(), partition, &args)) }?)
 }
 
-fn on_host<K: AnyKey, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Output<'_, K, V>, partition: bool) {
-    let (keys, values) = input.reached();
+fn on_host<K: AnyKey, V: Word>(selection: &Selection<'_, K, V>, output: Output<'_, K, V>, partition: bool) {
+    let (keys, values) = (selection.keys.and_then(Buffer::as_slice), selection.values.and_then(Buffer::as_slice));
+    let flags = selection.flags.and_then(Buffer::as_slice);
     let Some((out_keys, out_values, out_count)) = output.reached() else { return };
-    let parts = native::parts(keys.len(), TASK);
-    let has = |index: usize, wanted: bool| (flags[index / 32] >> (index % 32) & 1 != 0) == wanted;
+    let parts = native::parts(selection.count.reached(), TASK);
+    let is_set = |index: usize| flags.is_none_or(|flags| flags[index / 32] >> (index % 32) & 1 != 0);
+    let has = |index: usize, wanted: bool| is_set(index) == wanted;
+    let key = |index: usize| keys.map_or_else(|| K::decode(K::Bits::truncate(index as u64)), |keys| keys[index]);
     let mut compact = |wanted: bool, from: usize| {
         let count = |part: &Range<usize>| part.clone().filter(|&index| has(index, wanted)).count();
         let fill = |part: &Range<usize>, keys_to: &mut [K], values_to: &mut [V]| {
             let mut writer = Writer::new(keys_to, values_to);
             for index in part.clone().filter(|&index| has(index, wanted)) {
-                writer.push(keys[index], values.get(index).copied());
+                writer.push(key(index), values.map(|values| values[index]));
             }
         };
         let values_from = from.min(out_values.len());
@@ -230,6 +312,46 @@ mod tests {
     fn selections_of_keys_of_128_bits() {
         selections::<u128, u32>();
         selections::<i128, u64>();
+    }
+
+    /// Selections of numbers are those of an array of them.
+    fn numbers_of<N: AnyKey<Bits = N> + Word>() {
+        for device in devices() {
+            let (stream, mut scratch) = (stream(&device), SelectScratch::new(&device, 70_001).unwrap());
+            for count in COUNTS.into_iter().filter(|&count| is_thorough(&device) || count > 2000) {
+                let all: Vec<N> = (0..count as u64).map(N::truncate).collect();
+                let values: Vec<u64> = (0..count as u64).map(|i| i << 33 | i).collect();
+                let flags = words(count.div_ceil(32), &mut rng(count));
+                let is_set = |&i: &usize| flags[i / 32] >> (i % 32) & 1 == 1;
+                let expected: Vec<usize> = (0..count).filter(is_set).collect();
+                let (flags, values_in) = (device.upload(&flags).unwrap(), device.upload(&values).unwrap());
+                for (flags, expected) in [(Some(&flags), &expected), (None, &(0..count).collect())] {
+                    let (mut keys, mut found) = (poisoned::<N>(&device, count), poisoned(&device, 1));
+                    let output = KeysMut { keys: &mut keys, count: &mut found };
+                    select_numbers(&stream, count.into(), flags, output, &mut scratch).unwrap();
+                    assert_eq!(written(&found, 1), [expected.len() as u64], "of {count} on {device}");
+                    assert!(written(&keys, expected.len()).iter().eq(expected.iter().map(|&i| &all[i])), "of {count}");
+                }
+                let (mut keys, mut found) = (poisoned::<N>(&device, count), poisoned(&device, 1));
+                let mut out_values = poisoned(&device, count);
+                let output = PairsMut { keys: &mut keys, values: &mut out_values, count: &mut found };
+                select_numbered(&stream, (&values_in, count.into()), &flags, output, &mut scratch).unwrap();
+                assert!(written(&keys, expected.len()).iter().eq(expected.iter().map(|&i| &all[i])), "of {count}");
+                assert!(written(&out_values, expected.len()).iter().eq(expected.iter().map(|&i| &values[i])));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_selected_without_an_array_of_them() {
+        numbers_of::<u32>();
+        numbers_of::<u64>();
+        let device = Device::host();
+        let (mut keys, mut found) = (device.alloc::<u32>(0).unwrap(), device.alloc(1).unwrap());
+        let output = KeysMut { keys: &mut keys, count: &mut found };
+        let mut scratch = SelectScratch::new(&device, 0).unwrap();
+        let many = select_numbers(&stream(&device), Count::Host(1 << 32), None, output, &mut scratch);
+        assert!(message(many).contains("4294967296"), "there are fewer numbers of 32 bits");
     }
 
     #[test]

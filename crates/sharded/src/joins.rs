@@ -16,7 +16,7 @@ use lanetree_frame::fixed::{
 };
 use lanetree_frame::join_steps::{Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{AnyKey, Buffer, Closed, KeyWord, OrderedIndex, Result, Stream};
+use lanetree_frame::{AnyKey, Buffer, Closed, KeyWord, OrderedIndex, Result, Stream, Word};
 use lanetree_kernels_sharded::{JudgeArgs, SoughtArgs, calls};
 use lanetree_simt::Near;
 
@@ -146,7 +146,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
     ///
     /// # Errors
     /// As [`OnDevices::get`].
-    pub fn join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
+    pub fn join<N: AnyKey<Bits = N> + Word>(
+        &self,
+        probes: &Buffer<K>,
+        scratch: &mut JoinScratch,
+        out: &mut DeviceMatches<N>,
+    ) -> Result<()> {
         fixed::join(self, probes, scratch, out)
     }
 

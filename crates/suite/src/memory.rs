@@ -7,7 +7,7 @@ use lanetree::{
     AnyKey, Buffer, DeviceMatches, DeviceRangeMatches, DeviceRanges, JoinScratch, NearestScratch, RangeJoinScratch,
     Result, Stream,
 };
-use lanetree_frame::Value;
+use lanetree_frame::{Value, Word};
 
 /// The value that queries without a pair get here: no pair has it.
 const MISS: u64 = 0xfeed_beef;
@@ -152,12 +152,22 @@ impl<'a> Memory<'a> {
         Ok(Answer::Rows(counts.iter().enumerate().map(row).collect()))
     }
 
-    /// The rows of a join by key.
+    /// The rows of a join by key, with probes' numbers of 4 bytes or of 8.
     pub(crate) fn joined<K>(
         &self,
         of: Joining,
         count: usize,
-        join: impl FnOnce(&mut JoinScratch, &mut DeviceMatches) -> Result<()>,
+        narrow: impl FnOnce(&mut JoinScratch, &mut DeviceMatches<u32>) -> Result<()>,
+        wide: impl FnOnce(&mut JoinScratch, &mut DeviceMatches) -> Result<()>,
+    ) -> Result<Answer<K>> {
+        if count % 2 == 1 { self.joined_as(of, count, narrow) } else { self.joined_as(of, count, wide) }
+    }
+
+    fn joined_as<K, N: Word>(
+        &self,
+        of: Joining,
+        count: usize,
+        join: impl FnOnce(&mut JoinScratch, &mut DeviceMatches<N>) -> Result<()>,
     ) -> Result<Answer<K>> {
         // Larger than needed: scratch memory is used again.
         let mut scratch = JoinScratch::new(self.stream.device(), count + 3)?;
@@ -167,10 +177,9 @@ impl<'a> Memory<'a> {
         join(&mut scratch, &mut out)?;
         self.stream.synchronize()?;
         let total = out.count.to_vec()?[0] as usize;
-        let (mut probes, mut rows) = (out.probes.to_vec()?, out.rows.to_vec()?);
-        probes.truncate(total);
+        let (probes, mut rows) = (out.probes.to_vec()?, out.rows.to_vec()?);
         rows.truncate(total);
-        Ok(Answer::Joined { probes, rows })
+        Ok(Answer::Joined { probes: probes.into_iter().take(total).map(N::widen).collect(), rows })
     }
 
     /// The rows of a join by ranges, whose matches' keys have these values: with enough room, and with room for half of
@@ -280,11 +289,12 @@ macro_rules! in_buffers {
             }
             Question::Join(probes, of) => {
                 let (queries, valid) = (upload(probes)?, memory.upload_valid(*of, probes.len())?);
-                memory.joined(*of, probes.len(), |scratch, out| {
+                let on = || {
                     let on = on().kind(of.kind);
-                    let on = if let Some(valid) = &valid { on.valid(valid, of.first_bit.into()) } else { on };
-                    on.join(&queries, scratch, out)
-                })?
+                    if let Some(valid) = &valid { on.valid(valid, of.first_bit.into()) } else { on }
+                };
+                let narrow = |scratch: &mut _, out: &mut _| on().join(&queries, scratch, out);
+                memory.joined(*of, probes.len(), narrow, |scratch, out| on().join(&queries, scratch, out))?
             }
             Question::RangeJoin(spans, open, of) => {
                 let ([lows, highs], valid) = (memory.upload_spans(spans)?, memory.upload_valid(*of, spans.len())?);

@@ -271,7 +271,7 @@ where
 
     fn join(&self, probes: In<'_>, asof: Option<AsOf>, asked: Asked<'_>, stream: &Stream) -> PyResult<Joined> {
         let hits = self.keys.on(stream, probes, |keys| join::hits_of(&self.tree, keys, asof, stream))?;
-        join::rows_of_hits(stream, &self.keys.cache, asked, (hits.0, probes.len()), hits.1)
+        join::rows_of_hits(stream, asked, (hits.0, probes.len()), hits.1)
     }
 
     fn asof_rows(&self, probes: In<'_>, how: AsOf, _: &Stream) -> PyResult<Found> {
@@ -314,7 +314,7 @@ where
             return Ok((join::probes_of(stream, out.probes, count, &out.pairs.offsets)?, None, None, None));
         }
         self.keys.give_on(stream, &mut out.pairs.keys)?;
-        let found = join::found_of(stream, &self.keys.cache, kind, (scratch.hits(), count), &out.probes)?;
+        let found = join::found_of(stream, kind, (scratch.hits(), count), &out.probes)?;
         let (keys, values) = (memory_of(out.pairs.keys), V::memory(out.pairs.values));
         Ok((Memory::new(out.probes), Some(keys), values, found))
     }

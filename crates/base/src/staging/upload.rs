@@ -5,7 +5,7 @@ use super::{Staging, Work};
 use crate::Result;
 use crate::parallel::*;
 use crate::room::{make_room, zeroed};
-use crate::uninit::{Written, append};
+use crate::uninit::{Uninit, Written, append};
 use bytemuck::Pod;
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -94,21 +94,36 @@ impl Staging {
     /// # Errors
     /// [`Runtime`](crate::Error::Runtime) if the buffer has fewer elements, if main memory has no room, or from the device.
     pub fn append<T: Pod + Send + Sync>(&self, from: &Buffer<T>, range: Range<usize>, to: &mut Vec<T>) -> Result<()> {
+        self.append_made(from, range, to, &|from, out| out.copy(from))
+    }
+
+    /// Appends what a function makes of elements of a buffer, an element of each: it is called on several threads, each time with some
+    /// of them. Otherwise like [`Staging::append`].
+    ///
+    /// # Errors
+    /// As [`Staging::append`].
+    pub fn append_made<T: Pod + Send + Sync>(
+        &self,
+        from: &Buffer<T>,
+        range: Range<usize>,
+        to: &mut Vec<T>,
+        make: &(dyn for<'o> Fn(&[T], Uninit<'o, T>) -> Written<'o> + Sync),
+    ) -> Result<()> {
         let (len, device, piece) = (range.len(), from.device(), self.piece::<T>(1));
         make_room(to, len)?;
         if self.is_one_piece(len, 1, from) {
             // On the emulator a kernel may have failed, which the copy reports.
             let here = if device.kind() == DeviceKind::Host { from.as_slice() } else { None };
             if let Some(from) = here.and_then(|slice| slice.get(range.clone())) {
-                return append(to, len, |out| Ok(out.fill_in_parallel(|i| from[i])));
+                return append(to, len, |mut out| {
+                    let parts: Vec<_> = from.chunks(TASK).map(|from| (from, out.take_first(from.len()))).collect();
+                    let written = parts.into_par_iter().map(|(from, out)| make(from, out));
+                    Ok(written.reduce(Written::default, Written::and))
+                });
             }
-            let before = to.len();
-            to.resize(before + len, T::zeroed());
-            let copied = from.copy_range_to(range.start, &mut to[before..]);
-            if copied.is_err() {
-                to.truncate(before);
-            }
-            return Ok(copied?);
+            let mut copied = zeroed(len)?;
+            from.copy_range_to(range.start, &mut copied)?;
+            return append(to, len, |out| Ok(make(&copied, out)));
         }
         append(to, len, |out| {
             let left = Mutex::new((range.start, out));
@@ -132,7 +147,7 @@ impl Staging {
             };
             work.run(threads().min(len.div_ceil(piece)), &self.slots, |slot, (range, out)| {
                 let bytes = size_of::<T>() * range.len();
-                Ok(out.copy(bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&slot.staged_output)[..bytes])))
+                Ok(make(bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&slot.staged_output)[..bytes]), out))
             })
         })
     }

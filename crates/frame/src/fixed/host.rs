@@ -238,7 +238,11 @@ pub trait HostForm: FixedIndex {
             return Found::in_tasks(count, old, |task, found| {
                 let mut is_present = vec![false; task.len()];
                 tree.get(&keys[task.clone()], |i, value| is_present[i] = value.is_some());
-                tree.rank(&keys[task], false, |i, rank| is_present[i].then(|| found(i, rank)).unwrap_or_default());
+                tree.rank(&keys[task], false, |i, rank| {
+                    if is_present[i] {
+                        found(i, rank);
+                    }
+                });
             });
         }
         let results = Results::new([u64::BYTES, 0], 1);

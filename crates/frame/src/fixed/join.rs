@@ -1,31 +1,30 @@
 //! Joins of probes with an index, by key: which probes match, and with which pair.
 
 use super::{FixedIndex, OnStream, Steps, Uses};
+use bytemuck::Pod;
 use lanetree_base::join_steps::{check_validity, put_misses, settle_hits};
 use lanetree_base::{JoinKind, Matches, Result};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives as primitives;
-use lanetree_primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch};
+use lanetree_primitives::{KeysMut, PairsMut, SelectScratch};
 use lanetree_runtime::{Buffer, Device};
 
-/// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 17 bytes for each. (A multi-map has a
+/// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 9 bytes for each. (A multi-map has a
 /// type of its own of this name, `multimap::JoinScratch`.)
 #[derive(Debug)]
 pub struct JoinScratch {
-    /// The numbers of all probes, and one more.
-    numbers: Buffer<u64>,
     ranks: Buffer<u64>,
     hits: Buffer<u32>,
     select: SelectScratch,
 }
 
 impl JoinScratch {
-    /// Enough for `probes` probes. Returns when it is complete.
+    /// Enough for `probes` probes, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, probes: usize) -> Result<Self> {
         Ok(Self {
-            numbers: numbers(device, probes.saturating_add(1))?,
             ranks: device.alloc(probes)?,
             hits: device.alloc(probes.div_ceil(32))?,
             select: SelectScratch::new(device, probes)?,
@@ -40,31 +39,18 @@ impl JoinScratch {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.numbers.bytes() + self.ranks.bytes() + self.hits.bytes() + self.select.bytes()
+        self.ranks.bytes() + self.hits.bytes() + self.select.bytes()
     }
 }
 
-/// The numbers from 0 on, made in pieces. Returns when they are complete.
-#[doc(hidden)]
-pub fn numbers(device: &Device, len: usize) -> Result<Buffer<u64>> {
-    /// Numbers that the host makes at a time.
-    const PIECE: usize = 1 << 16;
-    let mut numbers = device.alloc::<u64>(len)?;
-    for start in (0..len).step_by(PIECE) {
-        let piece: Vec<u64> = (start..len.min(start + PIECE)).map(|number| number as u64).collect();
-        numbers.copy_range_from(start, &piece)?;
-    }
-    Ok(numbers)
-}
-
-/// The rows of a join on the device. Elements past them are not changed.
+/// The rows of a join on the device. Elements past them are not changed. Probes' numbers have 4 bytes or 8 (`u32`, `u64`).
 #[derive(Debug)]
-pub struct DeviceMatches {
+pub struct DeviceMatches<N = u64> {
     /// Out: `[1]` or more; the first element becomes the number of rows, which can be the
     /// [`Count`](lanetree_primitives::Count) of what comes next in the stream.
     pub count: Buffer<u64>,
     /// Out: for each row the number of its probe. They ascend; there is room for every probe.
-    pub probes: Buffer<u64>,
+    pub probes: Buffer<N>,
     /// Out: for each row the number of its pair in the index, which is the number of keys below the pair's, or
     /// [`Matches::NO_ROW`]; as long. Semi- and anti-joins do not use it.
     pub rows: Buffer<u64>,
@@ -76,7 +62,7 @@ impl DeviceMatches {
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, probes: usize) -> Result<Self> {
-        Ok(Self { count: device.alloc(1)?, probes: device.alloc(probes)?, rows: device.alloc(probes)? })
+        Self::with_room(device, probes, probes)
     }
 
     /// Room for the rows of semi- and anti-joins of `probes` probes, which have no rows of the index's side: 8 bytes
@@ -85,7 +71,31 @@ impl DeviceMatches {
     /// # Errors
     /// As [`DeviceMatches::new`].
     pub fn of_probes(device: &Device, probes: usize) -> Result<Self> {
-        Ok(Self { count: device.alloc(1)?, probes: device.alloc(probes)?, rows: device.alloc(0)? })
+        Self::with_room(device, probes, 0)
+    }
+}
+
+impl DeviceMatches<u32> {
+    /// As [`DeviceMatches::new`], for probes' numbers of 4 bytes: joins of up to 2^32 - 1 probes.
+    ///
+    /// # Errors
+    /// As [`DeviceMatches::new`].
+    pub fn narrow(device: &Device, probes: usize) -> Result<Self> {
+        Self::with_room(device, probes, probes)
+    }
+
+    /// As [`DeviceMatches::of_probes`], for probes' numbers of 4 bytes.
+    ///
+    /// # Errors
+    /// As [`DeviceMatches::new`].
+    pub fn narrow_of_probes(device: &Device, probes: usize) -> Result<Self> {
+        Self::with_room(device, probes, 0)
+    }
+}
+
+impl<N: Pod> DeviceMatches<N> {
+    fn with_room(device: &Device, probes: usize, rows: usize) -> Result<Self> {
+        Ok(Self { count: device.alloc(1)?, probes: device.alloc(probes)?, rows: device.alloc(rows)? })
     }
 }
 
@@ -117,21 +127,26 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer or scratch memory that is too small,
-    /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge); [`UnusedOption`](lanetree_base::Error::UnusedOption);
+    /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge), also for more probes than numbers have; [`UnusedOption`](lanetree_base::Error::UnusedOption);
     /// [`Lost`](lanetree_base::Error::Lost); [`Runtime`](lanetree_base::Error::Runtime) for buffers of another device, and from the
     /// launch.
-    pub fn join(&self, probes: &Buffer<I::Key>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
+    pub fn join<N: AnyKey<Bits = N> + Word>(
+        &self,
+        probes: &Buffer<I::Key>,
+        scratch: &mut JoinScratch,
+        out: &mut DeviceMatches<N>,
+    ) -> Result<()> {
         join(self, probes, scratch, out)
     }
 
     /// The rows of a semi- or an anti-join: the numbers of probes.
     #[doc(hidden)]
-    pub fn join_probes(
+    pub fn join_probes<N: AnyKey<Bits = N> + Word>(
         &self,
         probes: &Buffer<I::Key>,
         scratch: &mut JoinScratch,
         count: &mut Buffer<u64>,
-        out: &mut Buffer<u64>,
+        out: &mut Buffer<N>,
     ) -> Result<()> {
         join_probes(self, probes, scratch, count, out)
     }
@@ -139,11 +154,11 @@ impl<I: FixedIndex> OnStream<'_, I> {
 
 /// [`OnStream::join`].
 #[doc(hidden)]
-pub fn join<S: Steps>(
+pub fn join<S: Steps, N: AnyKey<Bits = N> + Word>(
     on: &S,
     probes: &Buffer<S::Key>,
     scratch: &mut JoinScratch,
-    out: &mut DeviceMatches,
+    out: &mut DeviceMatches<N>,
 ) -> Result<()> {
     let kind = on.options().kind;
     if !kind.has_rows() {
@@ -152,38 +167,37 @@ pub fn join<S: Steps>(
     let count = probes.len();
     on.check("the buffer of the rows", count, &out.rows)?;
     find_probes(on, probes, scratch, &out.count, &out.probes)?;
-    let (stream, JoinScratch { numbers, ranks, hits, select }) = (on.stream(), scratch);
+    let (stream, JoinScratch { ranks, hits, select }) = (on.stream(), scratch);
     if kind == JoinKind::Inner {
-        let pairs = Pairs { keys: numbers, values: ranks, count: count.into() };
         let output = PairsMut { keys: &mut out.probes, values: &mut out.rows, count: &mut out.count };
-        return primitives::select(stream, pairs, hits, output, select);
+        return primitives::select_numbered(stream, (ranks, count.into()), hits, output, select);
     }
-    out.probes.copy_from_buffer(stream, 0, numbers, 0..count)?;
-    out.count.copy_from_buffer(stream, 0, numbers, count..count + 1)?;
+    let output = KeysMut { keys: &mut out.probes, count: &mut out.count };
+    primitives::select_numbers(stream, count.into(), None, output, select)?;
     out.rows.copy_from_buffer(stream, 0, ranks, 0..count)?;
     put_misses(stream, hits, count, None, &mut out.rows, Matches::NO_ROW)
 }
 
-fn join_probes<S: Steps>(
+fn join_probes<S: Steps, N: AnyKey<Bits = N> + Word>(
     on: &S,
     probes: &Buffer<S::Key>,
     scratch: &mut JoinScratch,
     count: &mut Buffer<u64>,
-    out: &mut Buffer<u64>,
+    out: &mut Buffer<N>,
 ) -> Result<()> {
     find_probes(on, probes, scratch, count, out)?;
-    let input = Keys { keys: &scratch.numbers, count: probes.len().into() };
-    primitives::select(on.stream(), input, &scratch.hits, KeysMut { keys: out, count }, &mut scratch.select)
+    let (output, hits) = (KeysMut { keys: out, count }, Some(&scratch.hits));
+    primitives::select_numbers(on.stream(), probes.len().into(), hits, output, &mut scratch.select)
 }
 
 /// Checks what all joins are made of, and finds which probes are present, and the number of each one's pair unless no rows are
 /// wanted.
-fn find_probes<S: Steps>(
+fn find_probes<S: Steps, N: Pod>(
     on: &S,
     probes: &Buffer<S::Key>,
     scratch: &mut JoinScratch,
     rows: &Buffer<u64>,
-    numbers: &Buffer<u64>,
+    numbers: &Buffer<N>,
 ) -> Result<()> {
     on.options().check("join", Uses::Join)?;
     let (count, stream, kind, valid) = (probes.len(), on.stream(), on.options().kind, on.options().valid);

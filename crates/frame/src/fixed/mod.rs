@@ -42,9 +42,9 @@ pub use compact::{clear, compact, copy};
 pub use host::HostForm;
 pub use in_pieces::PieceScratch;
 pub use iter::Iter;
-pub use join::{DeviceMatches, JoinScratch};
 #[doc(hidden)]
-pub use join::{join, numbers};
+pub use join::join;
+pub use join::{DeviceMatches, JoinScratch};
 pub use lanetree_primitives::check_pairs;
 pub use nearest::NearestScratch;
 #[doc(hidden)]

@@ -1,23 +1,21 @@
 //! Joins by ranges in device form: the pairs whose keys are between two bounds of a probe, or near it.
 
-use super::join::numbers;
 use super::range::{DeviceRanges, RangeScratch};
 use super::{FixedIndex, OnStream, RowsOfProbes, Steps, Uses};
 use lanetree_base::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
 use lanetree_base::{Closed, JoinBounds, JoinKind, Result, number_matches};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives as primitives;
-use lanetree_primitives::{Keys, KeysMut, SelectScratch};
+use lanetree_primitives::{KeysMut, SelectScratch};
 use lanetree_runtime::{Buffer, Device};
 
-/// Scratch memory of joins by ranges: 25 bytes and two keys per probe, reusable for the next batch. (A multi-map has a type of its own
+/// Scratch memory of joins by ranges: 17 bytes and two keys per probe, reusable for the next batch. (A multi-map has a type of its own
 /// of this name, `multimap::RangeJoinScratch`.)
 #[derive(Debug)]
 pub struct RangeJoinScratch<K> {
     lows: Buffer<K>,
     highs: Buffer<K>,
     ranges: RangeScratch,
-    numbers: Buffer<u64>,
     hits: Buffer<u32>,
     select: SelectScratch,
     /// The range of all keys, and where its first pair is.
@@ -35,7 +33,6 @@ impl<K: AnyKey> RangeJoinScratch<K> {
             lows: device.alloc(probes)?,
             highs: device.alloc(probes)?,
             ranges: RangeScratch::new(device, probes)?,
-            numbers: numbers(device, probes)?,
             hits: device.alloc(probes.div_ceil(32))?,
             select: SelectScratch::new(device, probes)?,
             all: (device.upload(&[K::decode(K::Bits::MIN)])?, device.upload(&[K::decode(K::Bits::MAX)])?),
@@ -53,7 +50,7 @@ impl<K: AnyKey> RangeJoinScratch<K> {
     pub fn bytes(&self) -> usize {
         let keys = [&self.lows, &self.highs, &self.all.0, &self.all.1];
         let scratch = self.ranges.bytes() + self.first.bytes() + self.select.bytes();
-        keys.iter().map(|buffer| buffer.bytes()).sum::<usize>() + scratch + self.numbers.bytes() + self.hits.bytes()
+        keys.iter().map(|buffer| buffer.bytes()).sum::<usize>() + scratch + self.hits.bytes()
     }
 }
 
@@ -180,7 +177,7 @@ fn join_between<S: Steps>(
     on.check("the lows' buffer", count, lows)?;
     on.check("the scratch memory", count, &scratch.lows)?;
     check_validity(stream, valid, count)?;
-    let RangeJoinScratch { lows: firsts, highs: lasts, ranges, numbers, hits, select, all, first } = scratch;
+    let RangeJoinScratch { lows: firsts, highs: lasts, ranges, hits, select, all, first } = scratch;
     bounds.on_stream(stream, lows, highs, firsts, lasts)?;
     let bounds = (&*firsts, &*lasts);
     if kind == JoinKind::Inner && valid.is_none() {
@@ -195,7 +192,7 @@ fn join_between<S: Steps>(
         settle(stream, valid, count, settled)?;
         settle_hits(stream, None, count, kind == JoinKind::Anti, hits)?;
         let output = KeysMut { keys: &mut out.probes, count: &mut out.pairs.offsets };
-        return primitives::select(stream, Keys { keys: numbers, count: count.into() }, hits, output, select);
+        return primitives::select_numbers(stream, count.into(), Some(hits), output, select);
     }
     let is_left = kind == JoinKind::Left;
     let rows = RowsOfProbes { valid, is_left, hits: &mut *hits, ranges, all: (&all.0, &all.1), first };

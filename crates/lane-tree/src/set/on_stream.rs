@@ -4,7 +4,7 @@ use super::none;
 use crate::LaneTree;
 use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, PieceScratch, RangeScratch, Uses};
 use lanetree_frame::{BatchOrder, Buffer, Result, Stream};
-use lanetree_layout::AnyKey;
+use lanetree_layout::{AnyKey, Word};
 
 /// A set's queries on a stream: buffers in and out, in the stream's order. A call allocates nothing, synchronises nothing, and
 /// may return before its work is done.
@@ -126,7 +126,12 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     ///
     /// # Errors
     /// As [`OnStream::join`].
-    pub fn join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
+    pub fn join<N: AnyKey<Bits = N> + Word>(
+        &self,
+        probes: &Buffer<K>,
+        scratch: &mut JoinScratch,
+        out: &mut DeviceMatches<N>,
+    ) -> Result<()> {
         self.0.join(probes, scratch, out)
     }
 }

@@ -105,9 +105,10 @@ fn check<K: AnyKey, V: Word>(device: &Device, keys: &[K], probes: &[K], is_valid
         let hit = |i: usize| (valid(i) && keys.contains(&probes[i])) != (kind == JoinKind::Anti);
         assert_eq!(scratch.hits().to_vec().unwrap()[..count.div_ceil(32)], words_of(count, hit), "{what}");
         if kind == JoinKind::Left {
-            // Another row for what has none.
-            let mut out = DeviceJoin::new(device, count, total).unwrap();
+            // Another row for what has none, and narrow numbers.
+            let mut out = DeviceJoin::narrow(device, count, total).unwrap();
             on().miss(V::MIN).join(&on_device, &mut scratch, &mut out).unwrap();
+            assert!(out.probes.to_vec().unwrap().into_iter().map(u64::from).eq(numbers.iter().copied()), "{what}");
             let other = |row: &V| if *row == no_row() { V::MIN } else { *row };
             assert_eq!(out.rows.to_vec().unwrap(), rows.rows.iter().map(other).collect::<Vec<V>>(), "{what}");
         }

@@ -9,7 +9,7 @@ use lanetree_kernels_multimap::layout::place;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::Expanded;
 
-/// Scratch memory of joins in device form: 25 bytes per probe, reusable for the next batch.
+/// Scratch memory of joins in device form: 17 bytes per probe, reusable for the next batch.
 #[derive(Debug)]
 pub struct JoinScratch<V> {
     lookups: Scratch,
@@ -49,8 +49,9 @@ impl<V: Word> JoinScratch<V> {
 }
 
 /// The rows of a join on the device, as [`JoinRows`](lanetree_frame::JoinRows) on the host. Elements past them are not changed.
+/// Probes' numbers have 4 bytes or 8 (`u32`, `u64`).
 #[derive(Debug)]
-pub struct DeviceJoin<V> {
+pub struct DeviceJoin<V, N = u64> {
     /// Out: `[1]` or more; the first element becomes the number of rows, even if that exceeds the capacity. It can be the
     /// [`Count`](lanetree_primitives::Count) of what comes next in the stream if it does not.
     pub count: Buffer<u64>,
@@ -59,7 +60,7 @@ pub struct DeviceJoin<V> {
     pub offsets: Buffer<u64>,
     /// Out: for each row the number of its probe; they ascend. Its length is the capacity: rows beyond it are not written. Semi- and
     /// anti-joins need room for every probe.
-    pub probes: Buffer<u64>,
+    pub probes: Buffer<N>,
     /// Out: for each row the value, such as a row number; as long. Semi- and anti-joins do not use it.
     pub rows: Buffer<V>,
 }
@@ -70,6 +71,38 @@ impl<V: Word> DeviceJoin<V> {
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, probes: usize, capacity: usize) -> Result<Self> {
+        Self::with_room(device, probes, capacity)
+    }
+
+    /// Room for semi- and anti-joins of `probes` probes.
+    ///
+    /// # Errors
+    /// As [`DeviceJoin::new`].
+    pub fn of_probes(device: &Device, probes: usize) -> Result<Self> {
+        Self::with_room_of_probes(device, probes)
+    }
+}
+
+impl<V: Word> DeviceJoin<V, u32> {
+    /// As [`DeviceJoin::new`], for probes' numbers of 4 bytes: joins of up to 2^32 - 1 probes.
+    ///
+    /// # Errors
+    /// As [`DeviceJoin::new`].
+    pub fn narrow(device: &Device, probes: usize, capacity: usize) -> Result<Self> {
+        Self::with_room(device, probes, capacity)
+    }
+
+    /// As [`DeviceJoin::of_probes`], for probes' numbers of 4 bytes.
+    ///
+    /// # Errors
+    /// As [`DeviceJoin::new`].
+    pub fn narrow_of_probes(device: &Device, probes: usize) -> Result<Self> {
+        Self::with_room_of_probes(device, probes)
+    }
+}
+
+impl<V: Word, N: Word> DeviceJoin<V, N> {
+    fn with_room(device: &Device, probes: usize, capacity: usize) -> Result<Self> {
         Ok(Self {
             count: device.alloc(1)?,
             offsets: device.alloc(probes.saturating_add(1))?,
@@ -78,11 +111,7 @@ impl<V: Word> DeviceJoin<V> {
         })
     }
 
-    /// Room for semi- and anti-joins of `probes` probes.
-    ///
-    /// # Errors
-    /// As [`DeviceJoin::new`].
-    pub fn of_probes(device: &Device, probes: usize) -> Result<Self> {
+    fn with_room_of_probes(device: &Device, probes: usize) -> Result<Self> {
         let none = || device.alloc(0);
         Ok(Self { count: device.alloc(1)?, offsets: none()?, probes: device.alloc(probes)?, rows: device.alloc(0)? })
     }
@@ -112,8 +141,13 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OnStream::get_all`].
-    pub fn join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch<V>, out: &mut DeviceJoin<V>) -> Result<()> {
+    /// As [`OnStream::get_all`]; [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge) also for more probes than numbers have.
+    pub fn join<N: AnyKey<Bits = N> + Word>(
+        &self,
+        probes: &Buffer<K>,
+        scratch: &mut JoinScratch<V>,
+        out: &mut DeviceJoin<V, N>,
+    ) -> Result<()> {
         self.options.check("join", Uses::JoinOfValues)?;
         self.check("the count's buffer", 1, &out.count)?;
         self.check("the buffer of the probes' numbers", 0, &out.probes)?;

@@ -3,19 +3,18 @@
 use super::{DeviceJoin, EndScratch, OnStream, RangeScratch, offsets_only, values_only};
 use crate::places::{Ends, spans};
 use core::marker::PhantomData;
-use lanetree_frame::fixed::{Side, Uses, numbers};
+use lanetree_frame::fixed::{Side, Uses};
 use lanetree_frame::join_steps::{Settled, check_validity, settle, settle_hits};
 use lanetree_frame::{Buffer, Closed, Device, JoinBounds, JoinKind, Result};
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{Expanded, Keys, KeysMut, SelectScratch, select};
+use lanetree_primitives::{Expanded, KeysMut, SelectScratch, select_numbers};
 
-/// Scratch memory of joins by ranges in device form: 65 bytes and three keys per probe, reusable for the next batch.
+/// Scratch memory of joins by ranges in device form: 57 bytes and three keys per probe, reusable for the next batch.
 #[derive(Debug)]
 pub struct RangeJoinScratch<K: AnyKey, V> {
     lows: Buffer<K>,
     highs: Buffer<K>,
     pub(crate) ranges: RangeScratch<K>,
-    numbers: Buffer<u64>,
     hits: Buffer<u32>,
     select: SelectScratch,
     /// The position of the row of a probe without a match: past all values.
@@ -33,7 +32,6 @@ impl<K: AnyKey, V: Word> RangeJoinScratch<K, V> {
             lows: device.alloc(probes)?,
             highs: device.alloc(probes)?,
             ranges: RangeScratch::new(device, probes, 0)?,
-            numbers: numbers(device, probes)?,
             hits: device.alloc(probes.div_ceil(32))?,
             select: SelectScratch::new(device, probes)?,
             nowhere: device.upload(&[u64::MAX])?,
@@ -49,7 +47,7 @@ impl<K: AnyKey, V: Word> RangeJoinScratch<K, V> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let own = self.hits.bytes() + self.numbers.bytes() + self.nowhere.bytes();
+        let own = self.hits.bytes() + self.nowhere.bytes();
         self.ranges.bytes() + self.select.bytes() + self.lows.bytes() + self.highs.bytes() + own
     }
 }
@@ -63,13 +61,13 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     /// As [`OnStream::get_all`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows;
     /// [`NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place on a device: see
     /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
-    pub fn range_join(
+    pub fn range_join<N: AnyKey<Bits = N> + Word>(
         &self,
         lows: &Buffer<K>,
         highs: &Buffer<K>,
         closed: Closed,
         scratch: &mut RangeJoinScratch<K, V>,
-        out: &mut DeviceJoin<V>,
+        out: &mut DeviceJoin<V, N>,
     ) -> Result<()> {
         self.options.check("range_join", Uses::JoinOfValues)?;
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), scratch, out)
@@ -79,23 +77,23 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     ///
     /// # Errors
     /// As [`OnStream::range_join`]; [`OptionValue`](lanetree_frame::Error::OptionValue) for keys that are floats.
-    pub fn band_join(
+    pub fn band_join<N: AnyKey<Bits = N> + Word>(
         &self,
         probes: &Buffer<K>,
         distance: u64,
         scratch: &mut RangeJoinScratch<K, V>,
-        out: &mut DeviceJoin<V>,
+        out: &mut DeviceJoin<V, N>,
     ) -> Result<()> {
         self.options.check("band_join", Uses::JoinOfValues)?;
         self.join_between((probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
     }
 
-    fn join_between(
+    fn join_between<N: AnyKey<Bits = N> + Word>(
         &self,
         bounds: (&Buffer<K>, &Buffer<K>),
         how: JoinBounds<K>,
         scratch: &mut RangeJoinScratch<K, V>,
-        out: &mut DeviceJoin<V>,
+        out: &mut DeviceJoin<V, N>,
     ) -> Result<()> {
         let (count, stream, kind) = (bounds.0.len(), self.stream, self.options.kind);
         self.check("the count's buffer", 1, &out.count)?;
@@ -105,8 +103,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
             self.settle_ranges(bounds, how, scratch)?;
             settle_hits(stream, None, count, kind == JoinKind::Anti, &mut scratch.hits)?;
             let output = KeysMut { keys: &mut out.probes, count: &mut out.count };
-            let numbers = Keys { keys: &scratch.numbers, count: count.into() };
-            return select(stream, numbers, &scratch.hits, output, &mut scratch.select);
+            return select_numbers(stream, count.into(), Some(&scratch.hits), output, &mut scratch.select);
         }
         let DeviceJoin { count: total, offsets, probes, rows } = out;
         self.check("the buffer of the rows", probes.len(), rows)?;

@@ -30,11 +30,12 @@ pub const CARRY_WORDS: usize = Compacted::<0>::WORDS;
 kernel_args! {
     /// Arguments of [`Select`] and [`CountFlags`].
     pub struct SelectArgs<K, V> {
-        /// `[count]`.
+        /// `[count]`; null: the elements' own numbers, from 0 on, if keys have 32 or 64 bits and no others follow.
         pub keys: Global<K>,
         /// `[count]`; not used by a kernel without values.
         pub values: Global<V>,
-        /// `[ceil(count / 32)]`: bit `i % 32` of word `i / 32` says whether element `i` is selected.
+        /// `[ceil(count / 32)]`: bit `i % 32` of word `i / 32` says whether element `i` is selected; null: all are, and no
+        /// others follow.
         pub flags: Global<u32>,
         /// How many elements.
         pub count: Count,
@@ -101,13 +102,17 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS
         let lane = simt.lane();
         let in_tile = simt.warp() * Self::SEGMENT as u32;
         let first = tile * Self::TILE + u64::from(in_tile);
-        let mut word = 0;
-        if lane < 2 * STEPS as u32 && first + u64::from(lane * WARP) < count {
+        let mut word = u32::MAX;
+        if (PARTITION || !args.flags.is_null()) && lane < 2 * STEPS as u32 && first + u64::from(lane * WARP) < count {
             // SAFETY: the word has the bit of an element.
             word = unsafe { simt.load(args.flags, first / u64::from(WARP) + u64::from(lane), Hint::EvictFirst) };
         }
-        // SAFETY: `count` elements.
-        let keys: Pairs<K, STEPS> = unsafe { tile::load(simt, args.keys, first, count) };
+        let keys: Pairs<K, STEPS> = if K::BITS <= 64 && !PARTITION && args.keys.is_null() {
+            numbers(first + u64::from(2 * lane))
+        } else {
+            // SAFETY: `count` elements.
+            unsafe { tile::load(simt, args.keys, first, count) }
+        };
         let mut values = [[V::MIN; 2]; STEPS];
         if VALUES {
             // SAFETY: as the keys.
@@ -190,6 +195,17 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS
             }
         });
     }
+}
+
+/// A lane's elements that are their own numbers, `first` being its first one.
+#[inline(always)]
+fn numbers<K: KeyWord, const STEPS: usize>(first: u64) -> Pairs<K, STEPS> {
+    let mut numbers = [[K::MIN; 2]; STEPS];
+    unroll::<STEPS>(|step| {
+        let number = first + STEP * step as u64;
+        numbers[step] = [K::truncate(number), K::truncate(number + 1)];
+    });
+    numbers
 }
 
 /// Words of the hit mask that a thread of [`CountFlags`] counts, if the grid is large enough.
