@@ -137,11 +137,11 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
                 locate(&on, probes.clone(), scratch, &mut offsets)?;
                 // Of semi- and anti-joins at most one per probe, which only the offsets tell.
                 let rows = if kind.has_rows() { read(&offsets, count)? } else { 0 };
+                check_rows(counted.saturating_add(rows), u128::from(rows) * size_of::<V>() as u128)?;
                 if !pieces.takes(&probes, rows) {
                     continue;
                 }
                 counted = counted.saturating_add(rows);
-                check_rows(counted, u128::from(rows) * size_of::<V>() as u128)?;
                 let mut values = device.alloc(total(rows))?;
                 if kind.has_rows() {
                     copy(&on, count, scratch, &mut values)?;
