@@ -48,19 +48,6 @@ impl Hits {
             or(word + 1, if shift > 0 { bits >> (32 - shift) } else { 0 });
         }
     }
-
-    /// The probes that a join of this kind keeps.
-    fn kept(self, kind: JoinKind) -> Vec<u32> {
-        let of_word = |(hits, first): (AtomicU32, usize)| {
-            let kept = match kind {
-                JoinKind::Inner | JoinKind::Semi => hits.into_inner(),
-                JoinKind::Left => u32::MAX,
-                JoinKind::Anti => !hits.into_inner(),
-            };
-            kept & low_bits(self.probes - first)
-        };
-        self.words.into_iter().zip((0..).step_by(32)).map(of_word).collect()
-    }
 }
 
 /// As many of the lowest bits of a word, if it has so many.
@@ -78,7 +65,8 @@ impl<R: Value> Found<R> {
         old: Vec<R>,
         find: impl for<'a> FnOnce(Uninit<'a, R>, &Hits) -> Result<Written<'a>>,
     ) -> Result<Self> {
-        let (mut rows, hits) = (emptied(old, probes)?, Hits::new(probes)?);
+        // One more, since offsets may take their place.
+        let (mut rows, hits) = (emptied(old, probes + 1)?, Hits::new(probes)?);
         append(&mut rows, probes, |out| find(out, &hits))?;
         Ok(Self { rows, hits })
     }
@@ -103,7 +91,7 @@ impl<R: Value> Found<R> {
         old: Vec<R>,
         find: impl Fn(Range<usize>, &mut dyn FnMut(usize, R)) + Sync,
     ) -> Result<Self> {
-        let (mut rows, hits) = (emptied(old, probes)?, Hits::new(probes)?);
+        let (mut rows, hits) = (emptied(old, probes + 1)?, Hits::new(probes)?);
         in_tasks(&mut rows, &lengths(probes), |task, mut out| {
             let (mut first, mut written) = (task * TASK, Written::default());
             while !out.is_empty() {
@@ -122,61 +110,13 @@ impl<R: Value> Found<R> {
         Ok(Self { rows, hits })
     }
 
-    /// The offsets, the probes' numbers and the rows of a join. Numbers are made where there is memory of earlier ones.
-    fn settled(
-        mut self,
-        join: &Join<'_>,
-        old: Vec<u64>,
-        numbers: Option<Vec<u64>>,
-    ) -> Result<(Vec<u64>, Vec<u64>, Vec<R>)> {
-        let (kind, probes) = (join.kind(), self.hits.probes);
+    /// The probes that a join keeps, and the row of each probe, if it has rows.
+    fn kept(mut self, join: &Join<'_>) -> Result<(Kept, Vec<R>)> {
         if let Some(validity) = join.validity() {
             self.drop_nulls(validity)?;
         }
-        let kept = self.hits.kept(kind);
-        let words: Vec<&[u32]> = kept.chunks(TASK / 32).collect();
-        let counts: Vec<usize> = words.iter().map(|words| ones(words)).collect();
-        let total: usize = counts.iter().sum();
-        let before: Vec<u64> =
-            counts.iter().scan(0, |end, &count| Some(core::mem::replace(end, *end + count as u64))).collect();
-        let mut offsets = emptied(old, probes + 1)?;
-        offsets.push(0);
-        in_tasks(&mut offsets, &lengths(probes), |task, out| {
-            let (mut end, none) = (before[task], vec![(); out.len()]);
-            if counts[task] == out.len() {
-                return out.fill(|i| end + i as u64 + 1);
-            }
-            out.fill_masked(words[task], (&none, &none), |is_kept, (), ()| {
-                end += u64::from(is_kept);
-                end
-            })
-        })?;
-        let numbers = match numbers {
-            Some(old) => {
-                let mut numbers = emptied(old, total)?;
-                in_tasks(&mut numbers, &counts, |task, out| {
-                    let mut kept = numbers_of(words[task], task * TASK);
-                    if counts[task] == TASK {
-                        return out.fill(|i| (task * TASK + i) as u64);
-                    }
-                    out.fill(|_| kept.next().expect("as many as were counted") as u64)
-                })?;
-                numbers
-            }
-            None => Vec::new(),
-        };
-        if !kind.has_rows() {
-            return Ok((offsets, numbers, Vec::new()));
-        }
-        if total == probes {
-            return Ok((offsets, numbers, self.rows));
-        }
-        let mut rows = with_room(total)?;
-        in_tasks(&mut rows, &counts, |task, out| {
-            let mut kept = numbers_of(words[task], task * TASK);
-            out.fill(|_| self.rows[kept.next().expect("as many as were counted")])
-        })?;
-        Ok((offsets, numbers, rows))
+        let rows = if join.kind().has_rows() { self.rows } else { Vec::new() };
+        Ok((Kept::new(self.hits, join.kind()), rows))
     }
 
     /// Leaves probes that are null without a match.
@@ -193,6 +133,74 @@ impl<R: Value> Found<R> {
     }
 }
 
+/// The probes that a join keeps, which have a row each.
+struct Kept {
+    probes: usize,
+    /// A bit for each probe.
+    words: Vec<u32>,
+    /// Of the probes of each task, and of all tasks before it.
+    counts: Vec<usize>,
+    before: Vec<u64>,
+}
+
+impl Kept {
+    fn new(hits: Hits, kind: JoinKind) -> Self {
+        let Hits { words, probes } = hits;
+        let of_word = |(hits, first): (AtomicU32, usize)| {
+            let kept = match kind {
+                JoinKind::Inner | JoinKind::Semi => hits.into_inner(),
+                JoinKind::Left => u32::MAX,
+                JoinKind::Anti => !hits.into_inner(),
+            };
+            kept & low_bits(probes - first)
+        };
+        let words: Vec<u32> = words.into_iter().zip((0..).step_by(32)).map(of_word).collect();
+        let ones = |words: &[u32]| words.iter().map(|word| word.count_ones() as usize).sum();
+        let counts: Vec<usize> = words.chunks(TASK / 32).map(ones).collect();
+        let before = counts.iter().scan(0, |end, &count| Some(core::mem::replace(end, *end + count as u64)));
+        Self { probes, before: before.collect(), words, counts }
+    }
+
+    fn total(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
+    /// The bits of a task's probes.
+    fn of_task(&self, task: usize) -> &[u32] {
+        &self.words[task * (TASK / 32)..self.words.len().min((task + 1) * (TASK / 32))]
+    }
+
+    /// Where the rows of each probe begin, and where the last one's end, in old memory.
+    fn offsets(&self, old: Vec<u64>) -> Result<Vec<u64>> {
+        let mut offsets = emptied(old, self.probes + 1)?;
+        offsets.push(0);
+        in_tasks(&mut offsets, &lengths(self.probes), |task, out| {
+            let (mut end, none) = (self.before[task], vec![(); out.len()]);
+            if self.counts[task] == out.len() {
+                return out.fill(|i| end + i as u64 + 1);
+            }
+            out.fill_masked(self.of_task(task), (&none, &none), |is_kept, (), ()| {
+                end += u64::from(is_kept);
+                end
+            })
+        })?;
+        Ok(offsets)
+    }
+
+    /// What a function makes of the number of each probe that is kept, in old memory.
+    fn each<T: Send>(&self, old: Vec<T>, make: impl Fn(usize) -> T + Sync) -> Result<Vec<T>> {
+        let mut all = emptied(old, self.total())?;
+        in_tasks(&mut all, &self.counts, |task, out| {
+            if self.counts[task] == TASK {
+                return out.fill(|i| make(task * TASK + i));
+            }
+            let mut kept = numbers_of(self.of_task(task), task * TASK);
+            out.fill(|_| make(kept.next().expect("as many as were counted")))
+        })?;
+        Ok(all)
+    }
+}
+
 impl<R: Value> JoinRows<R> {
     /// The rows of a join of any kind whose probes have one match at most.
     ///
@@ -200,19 +208,28 @@ impl<R: Value> JoinRows<R> {
     /// [`Error::OutputLength`](crate::Error::OutputLength) unless the validity has one bit per probe;
     /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for them.
     pub fn of_found(found: Found<R>, join: &Join<'_>) -> Result<Self> {
-        let (offsets, _, rows) = found.settled(join, Vec::new(), None)?;
-        Ok(Self { offsets, rows })
+        let (kept, mut rows) = found.kept(join)?;
+        if rows.len() > kept.total() {
+            rows = kept.each(Vec::new(), |i| rows[i])?;
+        }
+        Ok(Self { offsets: kept.offsets(Vec::new())?, rows })
     }
 }
 
 impl Matches {
-    /// The matches of a join of any kind, in the memory of others but for their rows.
+    /// The matches of a join of any kind, in the memory of others but for their rows, which is that of the rows that were found.
     ///
     /// # Errors
     /// As [`JoinRows::of_found`].
     pub fn of_found(found: Found<u64>, join: &Join<'_>, old: Self) -> Result<Self> {
-        let (offsets, probes, rows) = found.settled(join, old.offsets, Some(old.probes))?;
-        Ok(Self { offsets, probes, rows })
+        let (kept, rows) = found.kept(join)?;
+        let probes = kept.each(old.probes, |i| i as u64)?;
+        if rows.len() > kept.total() {
+            // Two arrays change places, so that there are no more than the results have.
+            let moved = kept.each(old.offsets, |i| rows[i])?;
+            return Ok(Self { offsets: kept.offsets(rows)?, probes, rows: moved });
+        }
+        Ok(Self { offsets: kept.offsets(old.offsets)?, probes, rows })
     }
 }
 
@@ -243,10 +260,6 @@ fn in_tasks<T: Send>(
         let written = parts.into_par_iter().enumerate().map(|(task, out)| write(task, out));
         Ok(written.reduce(Written::default, Written::and))
     })
-}
-
-fn ones(words: &[u32]) -> usize {
-    words.iter().map(|word| word.count_ones() as usize).sum()
 }
 
 /// The numbers of the bits that are set, the first bit's being `first`.
@@ -323,22 +336,27 @@ mod tests {
             let hits = Hits::new(first + probes + 1).unwrap();
             hits.put(first, probes, &mask);
             let own = numbers_of(&mask, first).take_while(|&number| number < first + probes);
-            assert!(numbers_of(&hits.kept(JoinKind::Inner), 0).eq(own), "{probes} from {first}");
+            assert!(numbers_of(&Kept::new(hits, JoinKind::Inner).words, 0).eq(own), "{probes} from {first}");
         }
     }
 
     #[test]
     fn memory_is_used_again_whatever_is_in_it() {
         let mut matches = Matches::of_rows(&[5; 100]).unwrap();
-        matches.rows = vec![1; 3];
-        let at = matches.offsets.as_ptr();
-        for (probes, each) in [(3, 2), (0, 0), (40, 0), (99, 2)] {
+        matches.rows = vec![1; 101];
+        let addresses = |matches: &Matches| {
+            let mut all = [&matches.offsets, &matches.probes, &matches.rows].map(|vector| vector.as_ptr());
+            all.sort();
+            all
+        };
+        let before = addresses(&matches);
+        for (probes, each) in [(3, 2), (0, 0), (40, 0), (99, 2), (99, 1 << 20), (99, 3)] {
             let old_rows = core::mem::take(&mut matches.rows);
             matches = Matches::of_found(found(probes, each, old_rows), &Join::inner(), matches).unwrap();
             assert!(
                 matches.iter().eq(expected(probes, each, &Join::inner()).iter().map(|row| (row.0, row.1.unwrap())))
             );
-            assert_eq!(matches.offsets.as_ptr(), at, "no new memory");
+            assert_eq!(addresses(&matches), before, "no new memory for {probes} probes");
         }
         assert!(Found::<u64>::new(9, Vec::new(), |_, _| Err(out_of_memory(8))).is_err());
     }
