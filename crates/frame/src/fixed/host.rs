@@ -2,7 +2,7 @@
 
 use super::aggregate::aggregate_many;
 use super::asof::Searches;
-use super::asof_join::asof_join;
+use super::host_joins::{asof_join, join};
 use super::nearest::{k_nearest_many, range_last_many};
 use super::range::locate_rows;
 use super::ranges::{Between, Each, Pieces, anew};
@@ -13,9 +13,7 @@ use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::zeroed;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route};
 use lanetree_base::uninit::{Uninit, Written, made, replace};
-use lanetree_base::{
-    BatchOrder, Closed, Error, Found, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result, no_row,
-};
+use lanetree_base::{BatchOrder, Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_runtime::{DeviceKind, PinnedBuffer};
 use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
@@ -182,107 +180,18 @@ pub trait HostForm: FixedIndex {
         })
     }
 
-    /// The value of the neighbour of each of `keys` that searches find, if there is one.
-    #[doc(hidden)]
-    fn find_neighbors(&self, keys: &[Self::Key], searches: &Searches<BitsOf<Self>>) -> Result<Found<Self::Value>> {
-        let count = keys.len();
-        if let Some(tree) = self.native() {
-            return Found::in_tasks(count, Vec::new(), |task, found| {
-                searches.on_host(tree, &keys[task], |i, pair| pair.into_iter().for_each(|(_, value)| found(i, value)));
-            });
-        }
-        // Nobody wants their keys, which stay on the device.
-        let scratch = <Self::Key as AnyKey>::Bits::BYTES;
-        let results = Results { scratch, ..Results::new([size_of::<Self::Value>(), 0], 1) };
-        let ask = |queries, count, out: Addresses| {
-            let (keys, values, hits) = (out.scratch.cast(), out.arrays[0].cast(), out.hits);
-            let (predecessor, miss, near) = (0, no_row(), Near::ANY);
-            searches.queries(NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near }, false)
-        };
-        Found::new(count, Vec::new(), |out, hits| {
-            self.stage(keys, out, results, ask, |piece, out| {
-                hits.put(piece.first, out.len(), piece.bits(0));
-                out.copy(piece.array(0))
-            })
-        })
-    }
-
     fn join_many(&self, probes: &[Self::Key]) -> Result<Matches> {
         self.join_as_many(probes, &Join::inner())
     }
 
     fn join_many_into(&self, probes: &[Self::Key], out: &mut Matches) -> Result<()> {
         let old = core::mem::take(out);
-        *out = self.join_in(probes, &Join::inner(), old)?;
+        *out = join(self, probes, &Join::inner(), old)?;
         Ok(())
     }
 
-    fn join_as_many(&self, probes: &[Self::Key], join: &Join<'_>) -> Result<Matches> {
-        self.join_in(probes, join, Matches::default())
-    }
-
-    /// A join of any kind, in the memory of old matches.
-    #[doc(hidden)]
-    fn join_in(&self, probes: &[Self::Key], join: &Join<'_>, mut old: Matches) -> Result<Matches> {
-        join.validity().map_or(Ok(()), |validity| validity.check(probes.len()))?;
-        let rows = core::mem::take(&mut old.rows);
-        let found = if join.kind().has_rows() { self.find_rows(probes, rows) } else { self.find_hits(probes) };
-        Matches::of_found(found?, join, old)
-    }
-
-    /// The number of the pair of each key that is present, in old memory.
-    #[doc(hidden)]
-    fn find_rows(&self, keys: &[Self::Key], old: Vec<u64>) -> Result<Found<u64>> {
-        let count = keys.len();
-        if let Some(tree) = self.native() {
-            return Found::in_tasks(count, old, |task, found| {
-                let mut is_present = vec![false; task.len()];
-                tree.get(&keys[task.clone()], |i, value| is_present[i] = value.is_some());
-                tree.rank(&keys[task], false, |i, rank| {
-                    if is_present[i] {
-                        found(i, rank);
-                    }
-                });
-            });
-        }
-        let results = Results::new([u64::BYTES, 0], 1);
-        let ask = |queries, count, out: Addresses| {
-            // Ranks are at least as wide as values, which are not wanted: ranks take their place.
-            let (ranks, hits, miss) = (out.arrays[0].cast(), out.hits, Self::Value::default());
-            let get = Query::Get(GetBatch { queries, count, values: ranks.cast(), hits, miss });
-            [get, Query::Rank(RankBatch { queries, count, ranks, upper: 0 })]
-        };
-        Found::new(count, old, |out, hits| {
-            self.stage(keys, out, results, ask, |piece, out| {
-                hits.put(piece.first, out.len(), piece.bits(0));
-                let none = vec![(); out.len()];
-                let row = |hit, rank, ()| if hit { rank } else { Matches::NO_ROW };
-                out.fill_masked(piece.bits(0), (piece.array::<u64>(0), &none), row)
-            })
-        })
-    }
-
-    /// Which keys are present.
-    #[doc(hidden)]
-    fn find_hits(&self, keys: &[Self::Key]) -> Result<Found<u64>> {
-        let count = keys.len();
-        Found::without_rows(count, |hits| {
-            if let Some(tree) = self.native() {
-                keys.par_chunks(TASK).enumerate().for_each(|(task, keys)| {
-                    let mut mask = vec![0_u32; keys.len().div_ceil(32)];
-                    tree.get(keys, |i, value| mask[i / 32] |= u32::from(value.is_some()) << (i % 32));
-                    hits.put(task * TASK, keys.len(), &mask);
-                });
-                return Ok(());
-            }
-            made(count, |out| {
-                self.stage_hits(keys, out, |piece, out| {
-                    hits.put(piece.first, out.len(), piece.bits(0));
-                    out.fill(|_| ())
-                })
-            })
-            .map(drop)
-        })
+    fn join_as_many(&self, probes: &[Self::Key], how: &Join<'_>) -> Result<Matches> {
+        join(self, probes, how, Matches::default())
     }
 
     /// Sends keys through the device. `ask` is called for each piece, with the address and number of its queries and the addresses

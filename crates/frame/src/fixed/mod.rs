@@ -4,10 +4,10 @@
 mod aggregate;
 mod all;
 mod asof;
-mod asof_join;
 mod combine;
 mod compact;
 mod host;
+mod host_joins;
 mod in_pieces;
 mod inherent;
 mod inherent_combinations;
