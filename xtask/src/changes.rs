@@ -19,10 +19,11 @@ const COMMON: [&str; 8] =
 const GROUND: [&str; 3] = ["lanetree-layout", "lanetree-runtime", "lanetree-simt"];
 
 /// What a package's tests read outside of its folder.
-const READ: [(&str, &str); 6] = [
+const READ: [(&str, &str); 7] = [
     ("README.md", "lanetree-report"),
     ("README.md", PYTHON),
     (DATA, "lanetree-report"),
+    ("benches/figures/", "lanetree-report"),
     ("docs/", "lanetree-report"),
     ("docs/guide/kernels-of-your-own.md", "lanetree-joins"),
     ("docs/guide/saving-and-loading.md", "lanetree-files"),

@@ -10,6 +10,7 @@ mod columns;
 mod command;
 mod cuart;
 mod data;
+mod description;
 mod driver;
 mod error;
 mod figure;

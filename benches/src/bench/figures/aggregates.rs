@@ -1,54 +1,17 @@
 //! Aggregates of the values of ranges, compared with writing the values, and with what must be read.
 
-use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Data, Order, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{Aggregate, AggregateScratch, Buffer, DeviceAggregates, DeviceRanges, LaneTree, Number, RangeScratch};
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "aggregates",
-    about: "LaneTree: aggregates of the values of ranges, compared with writing the values",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    with_ceilings: true,
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "aggregates",
-    title: "LaneTree, aggregates of the values of ranges, bounds and results on the device",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        Column::words("ranges", "ranges"),
-        OPERATION,
-        ORDER,
-        BATCH,
-        MS,
-        RATE.headed("G ranges/s"),
-        Column::extra("GB/s read", "read_gigabytes_per_second", Format::Figure),
-        CEILING.headed("of reading"),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Locate, prefix sums, aggregation and results, with all memory allocated beforehand. values: range without keys, which",
-        "writes the values of all pairs. Reading, at copy bandwidth: the buckets of each range (one more than its pairs fill), its",
-        "bounds and its results.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("aggregates", Run::Alone(measure));
 
 /// Pairs in a bucket of 64 bytes.
 const BUCKET: u64 = 4;
@@ -131,7 +94,7 @@ impl Batch {
         checksum: lanetree_baselines::Checksum,
     ) -> Row {
         let count = self.ranges.len();
-        let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum);
+        let row = Row::new(FIGURE.name, "lanetree", operation, count, timing, checksum);
         let buckets: u64 = self.ranges.iter().map(|&(_, len)| len / BUCKET + 1).sum();
         let is_one = operation == "last";
         let bytes = if is_one { 64 * count as u64 } else { 64 * buckets } + 24 * count as u64;

@@ -1,76 +1,18 @@
 //! As-of look-ups of LaneTree by composite keys, compared with predecessors of the same keys; from pinned memory, with the bus.
 
 use crate::bench::bus::bus;
-use crate::bench::columns::{
-    BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS,
-};
 use crate::bench::data::{Data, Order, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{AnyKey, AsOf, BatchOrder, Composite, LaneTree};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "asof",
-    about: "LaneTree: as-of look-ups within groups, compared with predecessors",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("asof", Run::Alone(measure));
 
-static TABLE: Table = Table {
-    name: "asof",
-    title: "LaneTree, as-of look-ups: keys of a group (one of 2^13) and a time, values of row numbers",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x predecessor", "x_predecessor", Format::Figure),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Kernels, probes and results on the device: a row number, a key and a bit of the hit mask for each probe. u64: group and",
-        "time of 32 bits each; u128: a group of 32 bits and a time of 64. predecessor does not look at groups. backward: the last",
-        "time at or before the probe's, of the same group; tolerance: about half of these are near enough. nearest: two",
-        "searches, one of a sorted batch.",
-    ],
-    summary: None,
-};
-
-pub(crate) const PINNED: Figure = Figure {
-    name: "asof-pinned",
-    about: "LaneTree: as-of look-ups from pinned memory to pinned memory, compared with the bus",
-    table: Some(&PINNED_TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(measure_pinned),
-    ..Figure::BASE
-};
-
-static PINNED_TABLE: Table = Table {
-    name: "asof-pinned",
-    title: "LaneTree, as-of look-ups with probes and row numbers in pinned memory: keys of a group (one of 2^13) and a time",
-    columns: &[INDEX, DEVICE, WORDS, N, OPERATION, ORDER, HITS, BATCH, MS, RATE, CEILING.headed("of the bus")],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, transfers included, without a hit mask. Bus: as many keys to the device and row numbers back, both at",
-        "once, and nothing else.",
-    ],
-    summary: None,
-};
+pub(crate) const PINNED: Measurement = Measurement::new("asof-pinned", Run::Alone(measure_pinned));
 
 /// Bits of a group.
 const GROUP_BITS: u32 = 13;
@@ -140,7 +82,7 @@ fn pinned_by<K: AnyKey>(
         let wanted = |i: usize| before(i).map_or(u32::MAX, |at| at as u32);
         let checksum = session.check_slice(&what, "rows", &out, 0..count, u32::MAX, wanted)?;
         let present = (0..count).into_par_iter().count_if(|&i| before(i).is_some());
-        let row = Row::new(PINNED_TABLE.name, "lanetree", "backward", count, timing, checksum);
+        let row = Row::new(PINNED.name, "lanetree", "backward", count, timing, checksum);
         let mut row = row.on(session.device_name()).over(keys.len(), bits, "u32", "uniform");
         row.set("ceiling_giga_per_second", bus.map(|ms| count as f64 / ms / 1e6));
         session.push(row.with("order", order.name()).with("hit_rate", present as f64 / count as f64));
@@ -221,7 +163,7 @@ fn by<K: AnyKey>(
             let hits: u64 = hits.to_vec()?.iter().map(|word| u64::from(word.count_ones())).sum();
             let present = (0..count).into_par_iter().count_if(|&i| expected(i).is_some());
             session.expect(&what, "hits", hits, present as u64)?;
-            let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum);
+            let row = Row::new(FIGURE.name, "lanetree", operation, count, timing, checksum);
             if how.is_none() {
                 predecessor = row.giga_per_second;
             }

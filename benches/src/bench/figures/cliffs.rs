@@ -4,71 +4,23 @@
 
 use crate::bench::batches::{keys, values};
 use crate::bench::bus::bus;
-use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE};
 use crate::bench::cuart::data::keys as byte_keys;
 use crate::bench::data::{Data, Order, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::adversaries::Adversary;
-use crate::bench::plan::Scale;
 use crate::bench::queries::lower_bounds;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{
-    Cuart, Cubpt, Device, DeviceKind, DeviceRanges, Harmonia, HbTree, LaneTree, Mirrored, Op, OrderedIndex,
-    RangeScratch, Ranges, SortedArray,
+    Cuart, Cubpt, Device, DeviceRanges, Harmonia, HbTree, LaneTree, Mirrored, Op, OrderedIndex, RangeScratch, Ranges,
+    SortedArray,
 };
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cliffs",
-    about: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync: compared with what limits them",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cliffs",
-    title: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        OPERATION,
-        BATCH,
-        MS,
-        RATE,
-        BYTES_RATE,
-        CEILING,
-        Column::extra("x without", "x_without", Format::Digits(2)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Keys and values of 64 bits. By the CPU's clock, from the call to its return; results in new memory but for range_many_into.",
-        "Ceiling: the same number of bytes across the bus from or to page-locked memory. One long range among short ones is timed",
-        "by the device's events; its ceiling is a copy on the card. pinned: the device form, and a copy to page-locked memory.",
-        "In a hole: of a tree without its middle half, whose leaves are still there; x without: the same for a tree without a",
-        "hole. lower_bound, 64 at a time: 256 calls in host form, one after another; x without: of Harmonia's time. lower_bound of",
-        "many among clusters at the ends, and among powers of two, which are 64 keys: likewise, by the device's events. mirrored:",
-        "a batch of updates, applied by the CPU and sent to the copy; its ceiling is 16 bytes for each of them.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![20, 26],
-        (DeviceKind::Cuda, true) => vec![20],
-        _ => vec![10],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cliffs", Run::Alone(measure));
 
 /// Bytes of a pair.
 const PAIR: usize = 16;
@@ -115,7 +67,7 @@ fn push(
     (bytes, ceiling): (usize, Option<f64>),
     without: Option<f64>,
 ) {
-    let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, index, operation, batch, timing, checksum).on(session.device_name());
     let mut row = row.over(len, "u64", "u64", "uniform").with("bytes_moved", bytes as u64);
     row.set("ceiling_giga_per_second", ceiling.map(|ms| batch as f64 / ms / 1e6));
     row.set("x_without", without);

@@ -3,41 +3,18 @@
 //! A tree is checked by look-ups, ranks and ranges, and by its nodes and leaves: a tree that was not compacted
 //! answers look-ups just as well.
 
-use crate::bench::columns::{MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::{Subject, len};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Cuart, DeviceKeys};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-builds",
-    about: "Beyond CuART's paper: bulk builds and compaction on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(builds),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-builds",
-    title: "CuART: bulk builds of pairs on the device, and compaction there",
-    columns: &[OPERATION, WORDS, N, MS, RATE, RATIO.headed("x CPU"), SIZE],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from the call until the tree is complete, with its memory's allocation. On the CPU: all its",
-        "threads, of sorted pairs in host memory, and the tree's copy to the device. Compaction: of a tree from which an",
-        "eighth of the keys was removed, in no order, and inserted again. G/s: pairs. Checked by look-ups.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-builds", Run::Alone(builds));
 
 /// Queries that a tree is checked with, and ranges of [`RANGE`] pairs.
 const CHECKED: usize = 1 << 20;
@@ -149,7 +126,7 @@ fn push(session: &mut Session, built: &Built, operation: &str, timing: Timing, b
     let subject = &built.subject;
     let checksum = check(session, built, operation)?;
     let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, TABLE.name, parts, subject.data.len, timing, checksum);
+    let mut row = subject.row(session, FIGURE.name, parts, subject.data.len, timing, checksum);
     row.set("order", None::<&str>);
     row.set("hit_rate", None::<f64>);
     row.set("footprint_bytes", subject.tree.stats().bytes());

@@ -1,37 +1,15 @@
 //! Inserts of new keys, and their removal.
 
-use crate::bench::columns::{BATCH, MS, N, OPERATION, RATE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::Subject;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Buffer, Cuart, DeviceKeys};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-inserts",
-    about: "Beyond CuART's paper: inserts and removals on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(inserts),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-inserts",
-    title: "CuART: inserts of new random keys and their removal, batches on the device",
-    columns: &[OPERATION, WORDS, N, BATCH, MS, RATE],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from the call until the batch is done. Each run of inserts is removed again, untimed, and the",
-        "other way about; so after the first run leaves are used again. Checked by looking up the last batch's keys.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-inserts", Run::Alone(inserts));
 
 /// Inserts of keys that are not there, and their removal.
 fn inserts(session: &mut Session, request: &Request) -> Result<()> {
@@ -104,7 +82,7 @@ fn of_new_keys(session: &mut Session, subject: &mut Subject<u32>, count: usize) 
     failed?;
     let rows = [("insert", inserting, inserted), ("remove", removing, removed)].map(|(operation, timing, checksum)| {
         let parts = ("cuart", operation.to_owned());
-        let mut row = subject.row(session, TABLE.name, parts, count, timing, checksum);
+        let mut row = subject.row(session, FIGURE.name, parts, count, timing, checksum);
         row.set("hit_rate", None::<f64>);
         row
     });

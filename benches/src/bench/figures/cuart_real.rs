@@ -1,14 +1,12 @@
 //! Real input: addresses, words and file paths; look-ups, ranks and prefixes on the device, between host memory and
 //! it, and on the CPU.
 
-use crate::bench::columns::{BATCH, DEVICE, HITS, INDEX, KEYS, MEGA, MS, N, OPERATION, RATIO, SIZE, THREADS};
 use crate::bench::cuart::input::{Input, Sources, Strings};
 use crate::bench::data::mix;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch};
 use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, KeyWord};
@@ -19,30 +17,7 @@ use lanetree_baselines::grt::{Grt, Queries};
 use lanetree_record::Timing;
 use std::collections::{BTreeMap, HashMap};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-real",
-    about: "Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, compared with GRT and the CPU",
-    table: Some(&TABLE),
-    takes: Takes::INPUT,
-    run: Run::Alone(real),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-real",
-    title: "CuART over real input: on the device, between host memory and it, and on the CPU",
-    columns: &[KEYS, N, INDEX, OPERATION, DEVICE, HITS, BATCH, THREADS, MS, MEGA, RATIO.headed("x first"), SIZE],
-    clock: Clock::Calls,
-    notes: &[
-        "geoip6: ranges of IPv6 addresses (tor-geoipdb); words: a word list (wamerican); paths: of Debian's packages.",
-        "By the device's events, kernels only: get, upper_bound, prefix_span on a device; all else by the CPU's clock.",
-        "x first: relative to the first row of the batch, the tree with pointers or binary search on the CPU. Misses: keys",
-        "with another byte; of addresses, those in no range. upper_bound, then values: the spans of one pair, from which",
-        "values are gathered, were made beforehand. Prefixes: 3 letters; directories.",
-        "GRT has no ranks and no prefixes.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-real", Run::Alone(real));
 
 /// Queries of a batch, as powers of two: the paper's, and a large one.
 const BATCHES: [u32; 2] = [15, 22];
@@ -349,7 +324,7 @@ impl Rows<'_> {
     ) {
         let Subject { source, key, strings, art, host, device: on_device } = self.subject;
         let n = strings.keys.len();
-        let row = Row::new(TABLE.name, index, operation, self.count, timing, checksum).on(device);
+        let row = Row::new(FIGURE.name, index, operation, self.count, timing, checksum).on(device);
         let first = *self.first.get_or_insert(row.giga_per_second);
         let ratio = row.giga_per_second / first;
         let bytes = match (index, on_device) {

@@ -1,14 +1,11 @@
 //! CUBPT's figures 7 and 8: bulk builds, by one thread, by several, and on the device.
 
 use crate::bench::batches::{MAPPINGS, Sent, keys, of_paper, values};
-use crate::bench::columns::{Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
 use lanetree::{Cubpt, DeviceKind, Harmonia, harmonia};
 use lanetree_base::parallel::*;
@@ -16,49 +13,7 @@ use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cubpt-builds",
-    about: "CUBPT's paper, figures 7 and 8: bulk builds against SingleBuild and PBI",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cubpt-builds",
-    title: "CUBPT: bulk builds (the paper's figures 7 and 8)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        Column::extra("order", "order", Format::Plain),
-        THREADS,
-        Column::words("timed", "timed"),
-        MS,
-        MEGA,
-        Column::extra("x single", "over_single", Format::Figure),
-        Column::extra("paper", "paper", Format::Figure),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "u64/u64, random keys. By the CPU's clock; medians. nodes: from sorted pairs (on the device: that are there), with the",
-        "check of their order. all: from unsorted pairs in main memory, with the sort; on the device with the transfer from pinned",
-        "memory. x single: SingleBuild's time over this one, and the paper's, for order 512. All pairs were looked up. per key: the",
-        "paper's mapping, a thread for each slot; otherwise up to 32 threads for each node.",
-    ],
-    summary: None,
-};
-
-/// Sizes of the trees: see [`pairs`].
-fn sizes(scale: Scale) -> Vec<u32> {
-    match scale.kind {
-        DeviceKind::Emulated => vec![10],
-        DeviceKind::Host => vec![20],
-        DeviceKind::Cuda => vec![22, 23, 24],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cubpt-builds", Run::Alone(measure));
 
 /// Pairs of the trees of a size. The paper's are 5, 10, 15 and 20 M, 5 M times a power of two but for one: on a GPU, 22 stands
 /// for 5 M, 23 for 10 M, and 24 for 15 and 20 M; elsewhere a size is a power of two.
@@ -204,7 +159,7 @@ fn push(
 ) {
     let single = if timed == "nodes" { nodes } else { all };
     let over_single = single / timing.median_ms;
-    let row = Row::new(TABLE.name, index, "build", len, timing, checksum);
+    let row = Row::new(FIGURE.name, index, "build", len, timing, checksum);
     let row = row.on(if threads.is_some() { "host" } else { session.device_name() }).over(len, "u64", "u64", "uniform");
     let row = row.with("order", order).with("threads", threads).with("timed", timed).with("over_single", over_single);
     let paper = paper(index, threads.unwrap_or(0), timed).filter(|_| order == ORDERS[0]);

@@ -1,14 +1,13 @@
 //! When to take Harmonia, and when CUBPT: batches of inserts of every size and spread into both.
 
 use crate::bench::batches::{Sent, Spread, batch, keys};
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, RATE, power};
+use crate::bench::columns::power;
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
 use lanetree::{
     Batch, Buffer, Cubpt, DeviceKind, Harmonia, OpKind, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia,
@@ -16,38 +15,7 @@ use lanetree::{
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cubpt-crossover",
-    about: "Batches of inserts into Harmonia and into CUBPT: by size, uniform, skewed and appended",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cubpt-crossover",
-    title: "Harmonia or CUBPT: batches of inserts on the device",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        Column::words("batch is", "spread"),
-        BATCH,
-        Column::extra("of n, %", "share", Format::Digits(3)),
-        Column::words("way", "way"),
-        MS,
-        RATE,
-        Column::extra("x Harmonia", "over_harmonia", Format::Figure),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "u64/u64, trees filled to 0.7: Harmonia with its default fanout, CUBPT of order 32. By the CPU's clock, from the call to its",
-        "return, sort included; pairs are on the device. Each batch has new keys, and is removed again, untimed. Skewed: 80 % of",
-        "the keys between two neighbours, the others in 4 % of the leaves. All keys of the last batch were looked up.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cubpt-crossover", Run::Alone(measure));
 
 const FILL: f64 = 0.7;
 const ORDER: u32 = 32;
@@ -175,7 +143,7 @@ fn push(
     over_harmonia: f64,
 ) {
     let checksum = lanetree_baselines::Checksum::of(&crate::bench::batches::values(batch), miss(), 0);
-    let row = Row::new(TABLE.name, index, "insert", count, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, index, "insert", count, timing, checksum).on(session.device_name());
     let row = row.over(len, "u64", "u64", "uniform").with("spread", spread.name());
     let row = row.with("share", count as f64 / len as f64 * 100.0).with("way", format!("{path:?}").to_lowercase());
     session.push(row.with("over_harmonia", over_harmonia));

@@ -1,50 +1,16 @@
 //! What the order of a CUBPT tree costs: look-ups, batches of inserts and of removals.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::{Scale, main_of};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Batch, Buffer, Cubpt, DeviceKind, OpKind, Pool, Stream};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cubpt-orders",
-    about: "CUBPT: look-ups, inserts and removals by the order of the tree",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cubpt-orders",
-    title: "CUBPT by the order of its nodes",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        Column::extra("order", "order", Format::Plain),
-        Column::extra("fill", "fill", Format::Digits(2)),
-        OPERATION,
-        BATCH,
-        MS,
-        RATE,
-        SIZE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Pairs and batches are on the device. By the CPU's clock, from the call to its return: builds with the allocation of the",
-        "tree, batches with their sort. get: random hits, by the device's clock. Each batch inserts new random keys, and is",
-        "removed again before the next one, and the other way round, untimed. Removals with the merging of what is too small.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cubpt-orders", Run::Alone(measure));
 
 /// The orders, fills, and sizes of batches as powers of two, that are measured on a device.
 fn plan(Scale { kind, quick, .. }: Scale) -> (&'static [u32], &'static [f64], &'static [u32]) {
@@ -135,7 +101,7 @@ fn build(
     let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
     let checksum = session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))?;
     let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
-    let row = Row::new(TABLE.name, "cubpt", operation, keys.len(), timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "cubpt", operation, keys.len(), timing, checksum).on(session.device_name());
     session.push(label(row, &tree));
     Ok(tree)
 }
@@ -156,7 +122,7 @@ fn look_ups(
         |out| Ok(index.on(&session.stream).miss(miss()).get(&queries, out)?),
     )?;
     let checksum = session.check(&what, "values", &out, count, miss(), |i| value_of(query(i)))?;
-    let row = Row::new(TABLE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
     session.push(label(row, index));
     Ok(())
 }
@@ -217,7 +183,7 @@ fn batches_of(
         let expected = |i: usize| if is_insert { value_of(keys[i]) } else { miss() };
         let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
         let operation = if is_insert { "insert" } else { "remove" };
-        let row = Row::new(TABLE.name, "cubpt", operation, count, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "cubpt", operation, count, timing, checksum).on(session.device_name());
         session.push(label(row, state.index));
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use crate::bench::data::{self, Batch, Data, mix};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::psa;
 use crate::bench::session::Session;
 use core::fmt::{self, Write};
@@ -17,14 +17,7 @@ use lanetree_console::output;
 use lanetree_runtime::LaunchReport;
 use serde::Serialize;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-memory",
-    about: "The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator",
-    needs: Needs::Nothing,
-    takes: Takes::NOTHING,
-    run: Run::Alone(count_all),
-    ..Figure::BASE
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("harmonia-memory", Run::Alone(count_all));
 
 /// The paper's setting: "a height-4 and fanout-8 B+tree, each warp processes 4 queries concurrently".
 const FANOUT: u32 = 8;

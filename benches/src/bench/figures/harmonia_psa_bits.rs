@@ -1,67 +1,25 @@
 //! Equation 2: the time of sorting and looking up over the number of bits that queries are sorted by. Is the equation's
 //! number the best one?
 
-use crate::bench::columns::{BATCH, Column, FANOUT, Format, LANES, MS, N, TOP_BITS, figure, power};
+use crate::bench::columns::{Column, figure, plain, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, either};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{At, Measurement, Run, either};
 use crate::bench::psa::{PartlySorted, psa_sort};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
 use lanetree::harmonia::{FANOUTS, GetBySorting, LookUpTuning, PsaScratch, QuerySort, psa_bits};
-use lanetree::{Buffer, DeviceKind, Harmonia, KeyWord};
+use lanetree::{Buffer, Harmonia, KeyWord};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-psa-bits",
-    about: "Harmonia's paper, equation 2: the time of sort and look-up over the number of sorted bits, at every fanout",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    sizes,
-    run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-psa-bits",
-    title: "Harmonia: total time by the number of sorted bits (the paper's equation 2)",
-    columns: &[
-        N,
-        FANOUT,
-        TOP_BITS,
-        Column::extra("passes", "passes", Format::Plain),
-        Column::words_of("is", |row| Some(marks(row))),
-        LANES,
-        BATCH,
-        Column::extra("sort ms", "sort_ms", Format::Digits(3)),
-        Column::extra("look-up ms", "lookup_ms", Format::Digits(3)),
-        Column::extra("both ms", "both_ms", Format::Digits(3)),
-        Column::extra("x best", "x_best", Format::Digits(3)),
-        MS.headed("with the way back: ms"),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Random hits. both: sort + look-up, as the paper counts; the way back, whose time does not depend on the bits, is in",
-        "the last column (get_by_sorting, in one piece). x best: the least of this fanout's both over this one. Equation 2:",
-        "with K = 16 keys of 8 bytes in a line. layout: with the keys that a line of this tree's leaves has. rounded: that, up",
-        "to whole passes of the sort, of 8 bits each: what the library takes.",
-    ],
-    summary: Some(best),
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![26],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-psa-bits",
+    Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+)
+.columns(&[("is", Column::words_of("is", |row| Some(marks(row))))])
+.summary(best);
 
 /// Numbers of bits: relative to the number of equation 2, and, below, absolute.
 const AROUND: core::ops::RangeInclusive<i32> = -4..=4;
@@ -147,7 +105,7 @@ fn of_tree<W: BenchWord>(
     // Nothing is sorted by no bits, though the sort that was timed copies.
     let sort_ms = sort.as_ref().map_or(0.0, |sort| if bits == 0 { 0.0 } else { sort.median_ms });
     let lanes = tree.on(&session.stream).order(order).group_width()?;
-    let row = Row::new(TABLE.name, "harmonia", "get_by_sorting", out.len(), whole, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "harmonia", "get_by_sorting", out.len(), whole, checksum).on(session.device_name());
     let row = data
         .label(row)
         .with("fanout", tree.fanout())
@@ -178,8 +136,8 @@ fn best(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
             out,
             "  n = {}, fanout {}: best {} bits; x best: {equation} by equation 2, {layout} with this layout's K, {rounded} rounded",
             power(best.n),
-            FANOUT.cell(best),
-            TOP_BITS.cell(best),
+            plain(best, "fanout"),
+            plain(best, "sorted_bits"),
         )?;
     }
     Ok(())

@@ -1,63 +1,19 @@
 //! Section 3.2.1: a range as one descent and a scan, as in the paper, or as two descents, as in this library: what could
 //! a scan save?
 
-use crate::bench::columns::{BATCH, Column, FANOUT, Format, MS, N, ORDER, RATE, WORDS};
 use crate::bench::data::{BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, either};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{At, Measurement, Run, either};
 use crate::bench::queries::batch_order;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
-use lanetree::{DeviceKind, DeviceRanges, RangeScratch};
+use lanetree::{DeviceRanges, RangeScratch};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-ranges",
-    about: "Harmonia's paper, section 3.2.1: the descent for a range's start, those for both ends, and the whole range",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    sizes,
-    run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-ranges",
-    title: "Harmonia: ranges by their length, and what their ends take",
-    columns: &[
-        WORDS,
-        N,
-        FANOUT,
-        ORDER,
-        Column::extra("pairs", "length", Format::Plain),
-        BATCH.headed("ranges"),
-        Column::extra("one descent ms", "one_ms", Format::Digits(3)),
-        Column::extra("two descents ms", "two_ms", Format::Digits(3)),
-        MS.headed("range ms"),
-        RATE.headed("G ranges/s"),
-        Column::extra("most a scan saves", "saved", Format::Percent),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "one descent: lower_bound of the starts; two: count, both ends at the same time, which writes no more; range: these,",
-        "a prefix sum of the counts and the copy of the pairs. The paper descends once and scans to the range's end. most a",
-        "scan saves: the second descent, of the range's time, if the scan takes nothing. (The scan itself was not built: the",
-        "pairs' places in the output follow from the counts, so their number must be known before the first is copied.)",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![26],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-ranges",
+    Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+);
 
 /// Pairs of a range.
 const LENGTHS: [usize; 5] = [1, 8, 32, 128, 1024];
@@ -117,7 +73,7 @@ fn of_length<W: BenchWord>(
     let value = |i: usize| data.values[first[i / length] + i % length];
     let checksum = session.check(&what, "values", &out.0.values, count * length, miss(), value)?;
     let saved = (two.median_ms - one.median_ms) / whole.median_ms;
-    let row = subject.row(session, TABLE.name, "range", count, whole, checksum);
+    let row = subject.row(session, FIGURE.name, "range", count, whole, checksum);
     let row = row.with("order", order.name()).with("length", length).with("pairs", (count * length) as u64);
     session.push(row.with("one_ms", one.median_ms).with("two_ms", two.median_ms).with("saved", saved));
     Ok(())

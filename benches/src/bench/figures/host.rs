@@ -1,52 +1,18 @@
 //! Every kind of call that begins and ends in host memory, beside what the bus takes for its bytes.
 
 use crate::bench::bus::bus;
-use crate::bench::columns::{BATCH, CEILING, Column, Format, INDEX, MS, N, OPERATION, ORDER, RATE, THREADS, WORDS};
 use crate::bench::data::{Batch, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{AsOf, Closed, Join, LaneTree, Matches, MultiMap, Ranges};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "host",
-    about: "LaneTree and MultiMap: every kind of call from host memory and back, compared with the bus",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "host",
-    title: "Queries and results in host memory, transfers included",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        N,
-        ORDER,
-        BATCH,
-        THREADS,
-        MS,
-        RATE,
-        Column::extra("bus ms", "bus_ms", Format::Digits(2)),
-        CEILING.headed("of the bus"),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock. Bus: the bytes of the queries to the device and those of the results back, both at once, from and to",
-        "pinned memory, and nothing else. Results are new vectors, but those of `_into` and `_or` go to existing memory; `pinned`",
-        "has queries and results in pinned memory. Changes from host memory: `--figure lanetree-updates`.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("host", Run::Alone(measure));
 
 /// Pairs of a range.
 const LENGTH: usize = 8;
@@ -109,7 +75,7 @@ impl Asked {
         checksum: Checksum,
     ) -> Result<()> {
         let bus = bus::<u8, u8>(session, there, back)?;
-        let mut row = Row::new(TABLE.name, self.index, operation, count, timing, checksum)
+        let mut row = Row::new(FIGURE.name, self.index, operation, count, timing, checksum)
             .on(session.device_name())
             .over(self.n, "u64", "u64", "uniform")
             .with("bytes_moved", (there + back) as u64);

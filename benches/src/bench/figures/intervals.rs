@@ -1,53 +1,18 @@
 //! The interval index over nested intervals, by how deep they are nested: builds and stabbing.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, RATE, SIZE};
 use crate::bench::data::{Data, Permutation, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::intervals::{DeviceRows, Scratch};
 use lanetree::{IntervalIndex, Pool};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "intervals",
-    about: "The interval index: builds, and the intervals around points, by the depth of nests",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "intervals",
-    title: "Interval index, u64: stabbing nested intervals",
-    columns: &[
-        DEVICE,
-        KEYS.headed("nests"),
-        N,
-        OPERATION,
-        BATCH,
-        HITS,
-        Column::extra("found/point", "found_per_point", Format::Figure),
-        MS,
-        RATE,
-        SIZE.headed("bytes/interval"),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Distinct bounds, uniform over the key space, open and close intervals at random, nested at most 1, 16, or any number of",
-        "times deep: about the square root of n. n is a quarter of the size asked for. Points at random, a row number for each",
-        "(stab: for each interval around it), on the device. build_on: from buffers, in random order, by the CPU's clock, with",
-        "memory from a pool; its rate is of intervals.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("intervals", Run::Alone(measure));
 
 /// Points of which all intervals are found, at most, as a power of two.
 const STABBED: u32 = 22;
@@ -134,7 +99,7 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let bytes = index.bytes() as f64 / len as f64;
     let device_name = session.device_name();
     let row = |operation: &str, batch: usize, timing: Timing, checksum: Checksum| {
-        let row = Row::new(TABLE.name, "intervals", operation, batch, timing, checksum).on(device_name);
+        let row = Row::new(FIGURE.name, "intervals", operation, batch, timing, checksum).on(device_name);
         row.over(len, "u64", "u32", name).with("bytes_per_key", bytes)
     };
 

@@ -2,17 +2,15 @@
 
 use crate::bench::bus::bus;
 use crate::bench::ceilings::touched;
-use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE};
 use crate::bench::data::{Batch, Data, Order, miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::lane_tree::combinations::Combinations;
 use crate::bench::plan::main_of;
 use crate::bench::queries::hit_rate;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::primitives::{RadixSortScratch, radix_sort};
 use lanetree::{DeviceMatches, JoinScratch, LaneTree, Matches};
 use lanetree_base::parallel::*;
@@ -20,47 +18,7 @@ use lanetree_baselines::Checksum;
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join};
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "joins",
-    about: "LaneTree: joins, unions, intersections and differences",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "joins",
-    title: "LaneTree, joins and new indexes from two",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x sort", "x_sort", Format::Figure),
-        CEILING,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "semi_join, band_sums, join, pairs (all pairs of the tree, copied out of it) and the primitives: kernels, probes and",
-        "results on the device. All others by the CPU's clock, from the call to its return: join_many from host memory to new",
-        "vectors there, join_many_into to vectors that were used before; new indexes, from the tree and an index of the batch,",
-        "or (sorted) the batch itself, on the device (_on) or in host memory. A pool has the memory of all trees, and in host",
-        "form that of the calls, unless it says so; _on: with scratch memory of an earlier call. build_sorted_on: of the union's",
-        "pairs, so that pairs, merge_pairs and this are the steps of a union. of ceiling: of the rate at which as many bytes are",
-        "copied as must at least be moved: each probe, each result, each line of the index that a probe touches once; for new",
-        "indexes the pairs of both and of the result; for join_many the bus, probes there and ranks back. x sort: the rate over",
-        "that of sorting the probes by their keys, with which a sort-merge join begins.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("joins", Run::Alone(measure));
 
 /// Pairs of a band.
 const BAND: usize = 8;
@@ -79,7 +37,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         }
     }
     drop(subject);
-    let combinations = Combinations::new(session, TABLE.name, &data)?;
+    let combinations = Combinations::new(session, FIGURE.name, &data)?;
     for batch in [20, 22, 24, 26].map(|most: u32| most.saturating_sub(26 - 26.min(size)).max(4)) {
         if session.has_time(format_args!("new indexes, from a batch of 2^{batch}")) {
             combinations.measure(session, 1 << batch)?;
@@ -103,7 +61,7 @@ impl Subject<'_> {
         timing: Timing,
         checksum: Checksum,
     ) -> Row {
-        let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, index, operation, batch, timing, checksum).on(session.device_name());
         self.data.label(row)
     }
 

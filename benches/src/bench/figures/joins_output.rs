@@ -1,85 +1,24 @@
 //! Joins with many rows, by their kind, compared with writing those rows at the rate at which memory is copied:
 //! equi-joins with a multi-map whose keys have four values each, and joins of ranges with a LaneTree.
 
-use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Batch, Data, Order};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::map_pairs::{MapPairs, Values};
 use crate::bench::plan::main_of;
 use crate::bench::queries::batch_order;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::multimap::{DeviceJoin, JoinScratch};
 use lanetree::{Closed, DeviceRangeMatches, JoinKind, LaneTree, MultiMap, RangeJoinScratch};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const EQUI: Figure = Figure {
-    name: "joins-equi",
-    about: "The multi-map: joins by keys with four values each, compared with writing their rows",
-    table: Some(&EQUI_TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(equi),
-    ..Figure::BASE
-};
+pub(crate) const EQUI: Measurement = Measurement::new("joins-equi", Run::Alone(equi));
 
-pub(crate) const RANGE: Figure = Figure {
-    name: "joins-range",
-    about: "LaneTree: joins of ranges of 64 pairs, compared with writing their rows",
-    table: Some(&RANGE_TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(range),
-    ..Figure::BASE
-};
-
-/// The columns of both.
-const COLUMNS: &[Column] = &[
-    INDEX,
-    DEVICE,
-    WORDS,
-    N,
-    OPERATION,
-    ORDER,
-    BATCH,
-    Column::extra("rows", "found", Format::Plain),
-    MS,
-    RATE,
-    CEILING.headed("of writing the rows"),
-];
-
-static EQUI_TABLE: Table = Table {
-    name: "joins-equi",
-    title: "Equi-joins with a multi-map, four values per key",
-    columns: COLUMNS,
-    clock: Clock::Device,
-    notes: &[
-        "n: pairs. Half of the probes are present. Rates are of probes; probes and rows are on the device. of writing the rows:",
-        "of the rate at which the output (8 bytes for the number of a probe and 4 for a row, and 8 bytes of offset for each",
-        "probe; of semi and anti the number of a probe) is written if memory is written as fast as it is copied.",
-    ],
-    summary: None,
-};
-
-static RANGE_TABLE: Table = Table {
-    name: "joins-range",
-    title: "Joins of ranges of 64 pairs with a LaneTree",
-    columns: COLUMNS,
-    clock: Clock::Device,
-    notes: &[
-        "Rates are of probes; probes and rows are on the device. of writing the rows: of the rate at which the output (8 bytes",
-        "for the number of a probe and 4 for a row, and 8 bytes of offset for each probe; of semi the number of a probe) is",
-        "written if memory is written as fast as it is copied. The keys of the rows are not asked for.",
-    ],
-    summary: None,
-};
+pub(crate) const RANGE: Measurement = Measurement::new("joins-range", Run::Alone(range));
 
 /// Values of a key.
 const VALUES: usize = 4;

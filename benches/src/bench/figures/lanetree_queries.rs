@@ -1,59 +1,19 @@
 //! Every query of LaneTree's, by size and words: random and sorted, all on the device.
 
-use crate::bench::columns::{
-    BATCH, Column, DEVICE, Format, HITS, INDEX, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS,
-};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::Distribution;
 use crate::bench::plan::main_of;
 use crate::bench::queries::{self, batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{Buffer, DeviceRanges, FixedIndex, Harmonia, LaneTree, PieceScratch, RangeScratch};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-queries",
-    about: "LaneTree: every query, by size, words, order and distribution",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-queries",
-    title: "LaneTree, queries and results on the device",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        KEYS,
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x harmonia", "x_harmonia", Format::Figure),
-        SIZE,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Kernels only, without hit masks. Ranges: located, summed up and copied, with all memory allocated beforehand; scans: the",
-        "same ones by their lengths, each at its fixed place, by one kernel.",
-        "In pieces: queries are moved by 8 of their upper bits, answered, and their results moved back; only where the lowest nodes do",
-        "not fit into L2.",
-        "x harmonia: the rate over the rate of a Harmonia over the same pairs, for the same queries, in the same run.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-queries", Run::Alone(measure));
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let sizes = request.sizes.clone();
@@ -94,7 +54,7 @@ impl<W: BenchWord> Subject<'_, W> {
         timing: Timing,
         checksum: Checksum,
     ) -> Row {
-        let row = Row::new(TABLE.name, name, operation, count, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, name, operation, count, timing, checksum).on(session.device_name());
         let mut row = self.data.label(row);
         row.set("bytes_per_key", self.tree.bytes() as f64 / self.data.len() as f64);
         row

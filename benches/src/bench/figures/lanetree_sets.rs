@@ -1,53 +1,18 @@
 //! Sets: LaneTree without values, compared with the tree with values over the same keys, all on the device.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::queries::{self, batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{AnyKey, Buffer, DeviceRanges, LaneSet, LaneTree, RangeScratch};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-sets",
-    about: "LaneSet: every query, compared with LaneTree with values over the same keys",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-sets",
-    title: "LaneSet, queries and results on the device",
-    columns: &[
-        DEVICE,
-        WORDS,
-        KEYS,
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x tree", "x_tree", Format::Figure),
-        SIZE,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Kernels only. Ranges: located, summed up and copied, with all memory allocated beforehand.",
-        "x tree: the rate over the rate of a LaneTree with values as wide as the keys, over the same keys, for the same queries, in",
-        "the same run; it writes values where the set writes a hit mask.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-sets", Run::Alone(measure));
 
 /// Pairs of a range.
 const LENGTH: usize = 8;
@@ -71,7 +36,7 @@ impl<W: BenchWord> Subject<'_, W> {
     /// Adds a row of the set's time for a batch, with the tree's.
     fn push(&self, session: &mut Session, call: Call, (timing, checksum): (Timing, Checksum), tree: &Timing) {
         let Call { operation, order, misses, count } = call;
-        let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
         let mut row = row.over(self.data.len(), <W as AnyKey>::NAME, "none", &*self.data.source);
         row.set("bytes_per_key", self.set.bytes() as f64 / self.data.len() as f64);
         row.set("x_tree", tree.median_ms / row.timing.median_ms);

@@ -1,72 +1,23 @@
 //! The update phase as Harmonia's paper has it (section 3.2): the CPU applies a batch, then the device's copy is
 //! brought in sync; compared with batches that the device applies itself. For Harmonia and CuART.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, OPERATION, RATIO, THREADS, power};
+use crate::bench::columns::power;
 use crate::bench::cuart::data::keys as byte_keys;
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::regular::fresh;
-use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::mem;
 use lanetree::{BatchOf, Cuart, Device, DeviceKind, Harmonia, Mirror, Mirrored, OrderedIndex};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "mirrored",
-    about: "Harmonia's paper, section 3.2: batches on the CPU and the device's copy in sync, and phases of 35 reads to a write",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "mirrored",
-    title: "Batches of changes: CPU and copy in sync (the paper's way), the device alone, the CPU alone",
-    columns: &[
-        INDEX,
-        Column::words("applied by", "way"),
-        DEVICE,
-        OPERATION,
-        N,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA.headed("M operations/s"),
-        RATIO.headed("x mirrored"),
-        Column::extra("MiB sent", "bytes_sent", Format::Mebibytes),
-        Column::extra("reads ms", "reads_ms", Format::Digits(2)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, batches from host memory; medians. mirrored: Mirrored, the CPU's batch and the copy's. Keys of 8",
-        "bytes, values of 8; Harmonia's leaves are filled to 0.7. Inserts are of new keys, updates and removals of random ones",
-        "that are there; all is undone, untimed, before the next run. 35 : 1: 35 look-ups (reads ms: all of them) for each",
-        "change, as in TPC-H by the paper; of the changes half are updates, a quarter each inserts and removals, a batch each.",
-        "The last run's look-ups and changes were compared with what is right, in both copies.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![24],
-        (DeviceKind::Cuda, true) => vec![20],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("mirrored", Run::Alone(measure));
 
 /// Changes of a batch, as powers of two below the number of keys.
 const BELOW: [u32; 3] = [10, 7, 5];
@@ -357,7 +308,7 @@ fn batches<I: Subject>(
     let checksum = state.way.check(session, &what, &state.keys, count, expected)?;
     state.undo(change);
     state.undone?;
-    let row = Row::new(TABLE.name, I::NAME, change.name(), count, timing, checksum);
+    let row = Row::new(FIGURE.name, I::NAME, change.name(), count, timing, checksum);
     let row = match &state.way {
         Way::Mirrored(_) => row.with("bytes_sent", state.bytes_sent),
         Way::Alone(_) => row,
@@ -444,7 +395,7 @@ fn phases<I: Subject>(
     }
     undo(&mut way, &batches)?;
     reads_ms.sort_by(f64::total_cmp);
-    let row = Row::new(TABLE.name, I::NAME, "35 : 1", reads + changes, timing, checksum);
+    let row = Row::new(FIGURE.name, I::NAME, "35 : 1", reads + changes, timing, checksum);
     let row = row.with("reads_ms", reads_ms[reads_ms.len() / 2]).with("changes", changes);
     let row = if let Way::Mirrored(_) = way { row.with("bytes_sent", sent) } else { row };
     push(session, keys, &way, row, first);

@@ -1,56 +1,19 @@
 //! The multi-map, by the number of values of a key: builds, queries, changes and bytes.
 
-use crate::bench::columns::{BATCH, BYTES_RATE, Column, DEVICE, Format, KEYS, MS, N, OPERATION, RATE, SIZE};
 use crate::bench::data::{Data, Order, Permutation, miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::map_pairs::{MapPairs, Values, value};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::multimap::{DeviceRows, Scratch, ValueRows};
 use lanetree::{Buffer, DeviceKind, LaneTree, MultiMap, Pool, Stream, UpdatePath};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "multimap",
-    about: "The multi-map: builds, queries and changes, by the values of a key",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "multimap",
-    title: "Multi-map, by the values of a key",
-    columns: &[
-        DEVICE,
-        KEYS.headed("values"),
-        N,
-        OPERATION,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("values/batch", "found", Format::Plain),
-        BYTES_RATE,
-        SIZE.headed("bytes/pair"),
-        Column::extra("x lanetree's", "bytes_x_lanetree", Format::Figure),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "n and rates of builds are of pairs; batches are of keys, in random order, all present, and of pairs where pairs are",
-        "inserted or removed. get_all, count and first: on the device. Others by the CPU's clock, from the call to its return,",
-        "batch and results in host memory but for build_on: with memory from a pool, into a map that was built for it. GB/s:",
-        "of the values found, each read and written once. x lanetree's: over the bytes of a LaneTree over as many pairs with",
-        "distinct keys, which has the same bytes per pair whatever their number. insert_on: of a batch on the device, half of it with",
-        "new keys, into a map with room for as many values again, filled to 0.7, after this number of such batches.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("multimap", Run::Alone(measure));
 
 /// Values of the key that has many.
 const EQUAL: u32 = 20;
@@ -97,7 +60,7 @@ impl Subject {
     }
 
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
-        let row = Row::new(TABLE.name, "multimap", operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "multimap", operation, batch, timing, checksum).on(session.device_name());
         let row = row.over(self.pairs.len(), "u64", "u64", self.pairs.name());
         let bytes = self.map.stats().bytes() as f64 / self.pairs.len() as f64;
         row.with("bytes_per_key", bytes).with("bytes_x_lanetree", bytes / self.lanetree)

@@ -1,12 +1,11 @@
 //! The device-wide primitives: sorting, merging, prefix sums.
 
-use crate::bench::columns::{MS, N, OPERATION, RATE, WORDS, power};
+use crate::bench::columns::power;
 use crate::bench::data::{Data, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Part, Run};
+use crate::bench::figure::{Measurement, Part, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::primitives::{
     MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, ScanScratch, exclusive_scan, radix_sort,
 };
@@ -15,23 +14,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "primitives",
-    about: "Sorting, merging and prefix sums, all on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    run: Run::Part(Part::OverUniform(measure)),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "primitives",
-    title: "Primitives, input and output on the device",
-    columns: &[OPERATION, WORDS, N, MS, RATE],
-    clock: Clock::Device,
-    notes: &["Uniform keys. The n pairs of a sort in random order; the n pairs of the merge in all."],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("primitives", Run::Part(Part::OverUniform(measure)));
 
 /// The value that goes with a key.
 fn value_of<V: Word>(key: u64) -> V {
@@ -57,7 +40,7 @@ fn push(
     check: Checksum,
     n: usize,
 ) {
-    let row = Row::new(TABLE.name, "lanetree", operation, n, timing, check).on(session.device_name());
+    let row = Row::new(FIGURE.name, "lanetree", operation, n, timing, check).on(session.device_name());
     session.push(row.over(n, words.0, words.1, ""));
 }
 

@@ -1,14 +1,12 @@
 //! One index, and the same pairs in several shards: on its device, and on all GPUs of the host.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE};
 use crate::bench::data::{Batch, Data, Order, miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::queries::{batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{
     Buffer, Device, DeviceKind, DeviceRanges, KeyRange, LaneTree, OrderedIndex, PinnedBuffer, RangeScratch, Sharded,
     ShardedUpdateScratch, Stream, lane_tree,
@@ -17,43 +15,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "sharded",
-    about: "LaneTree in shards: on one device, and on all GPUs of the host",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "sharded",
-    title: "One index over several devices",
-    columns: &[
-        INDEX,
-        DEVICE,
-        Column::extra("shards", "shards", Format::Plain),
-        Column::extra("devices", "devices", Format::Plain),
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock. get_many and its like: batches in ordinary host memory, new vectors of results there, from the call to its",
-        "return. get, predecessor: batches and results on the first device, from the call to the end of its work; in parts: an equal",
-        "part of the batch on each device, with a thread of its own. get_many_pinned: from pinned memory to pinned memory.",
-        "divided by the CPU: without the devices' part in that, whatever the batch's length.",
-        "range: of starts and limits on the first device. apply_on: inserts from buffers there, with scratch memory of the run before.",
-        "lanetree: one index, without shards. Ranges begin at present keys. Inserts: of new keys only, which are removed again",
-        "before the next run.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("sharded", Run::Alone(measure));
 
 /// Pairs of a range.
 const LENGTH: usize = 8;
@@ -310,7 +272,7 @@ impl<I: Forms> Subject<'_, I> {
     }
 
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
-        let row = Row::new(TABLE.name, self.name, operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, self.name, operation, batch, timing, checksum).on(session.device_name());
         self.data.label(row).with("shards", self.shards).with("devices", self.devices)
     }
 

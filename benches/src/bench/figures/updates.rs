@@ -1,12 +1,11 @@
 //! Bulk builds from pairs on the device, and batches of updates there.
 
-use crate::bench::columns::{BATCH, FANOUT, KEYS, MS, N, OPERATION, RATE, SIZE, WORDS, power};
+use crate::bench::columns::power;
 use crate::bench::data::{BenchWord, Data, miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Part, Run, either};
+use crate::bench::figure::{Measurement, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::cell::RefCell;
 use core::fmt::Display;
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
@@ -15,28 +14,10 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "updates",
-    about: "Building from pairs on the device, and batches of updates there",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    run: Run::Part(Part::AfterTree(|session, keys| either!(keys, data => measure(session, data)))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "updates",
-    title: "Builds and batches of updates, pairs on the device",
-    columns: &[OPERATION, WORDS, KEYS, N, FANOUT, BATCH, MS, RATE, SIZE],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from the call to its return: builds with the allocation of the tree, batches with the",
-        "decision where their pairs go. Trees for inserts are filled to 0.7; each batch has new keys, and is removed",
-        "again, untimed, before the next. G/s: pairs built, or keys inserted. Checked by looking up all keys of a build,",
-        "or of the last batch.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "updates",
+    Run::Part(Part::AfterTree(|session, keys| either!(keys, data => measure(session, data)))),
+);
 
 /// The part of each leaf that is filled in trees that are updated.
 const FILL: f64 = 0.7;
@@ -161,7 +142,7 @@ fn push<W: BenchWord>(
     (timing, checksum): (Timing, Checksum),
     scratch_bytes: u64,
 ) {
-    let row = Row::new(TABLE.name, "harmonia", operation, batch, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "harmonia", operation, batch, timing, checksum).on(session.device_name());
     let row = data.label(row).with("fanout", tree.fanout()).with("bytes_per_key", tree.stats().bytes_per_key);
     session.push(row.with("footprint_bytes", tree.stats().bytes() + scratch_bytes));
 }

@@ -1,14 +1,10 @@
 //! Other trees compared with the implicit one.
 
-use crate::bench::columns::{Column, Format};
 use crate::bench::row::Row;
 use core::fmt::Display;
 use lanetree::hbtree::{Implicit, Regular, Structure};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-
-/// The rate relative to that of the implicit tree under the same conditions.
-pub(crate) const OF_IMPLICIT: Column = Column::extra("x implicit", "x_implicit", Format::Digits(2));
 
 /// What the regular tree should reach of the implicit one.
 const TARGET: f64 = 0.85;
