@@ -22,6 +22,7 @@ mod lane_tree;
 mod machine;
 mod made;
 mod map_pairs;
+mod output;
 mod plan;
 mod psa;
 mod queries;

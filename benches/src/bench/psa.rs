@@ -27,13 +27,9 @@ pub(crate) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bit
     let (device, width) = (queries.device(), <W as KeyWord>::BITS);
     let mut out = (device.alloc::<W>(count)?, device.alloc::<u32>(count)?);
     let mut scratch = RadixSortScratch::<W, u32>::for_pairs(device, count)?;
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(&mut out.0).and_then(|()| session.poison(&mut out.1)),
-        |(keys, positions)| {
-            Ok(radix_argsort(&session.stream, queries, count, width - bits..width, keys, positions, &mut scratch)?)
-        },
-    )?;
+    let timing = session.time_call(&mut out, |(keys, positions)| {
+        radix_argsort(&session.stream, queries, count, width - bits..width, keys, positions, &mut scratch)
+    })?;
     let sort = session.runs_kernels().then_some(timing);
     let sorted = PartlySorted { positions: out.1.to_vec()?, queries: out.0, sort };
     check(session, &before, &sorted, bits)?;

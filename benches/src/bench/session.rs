@@ -3,6 +3,7 @@
 use crate::bench::ceilings::Ceilings;
 use crate::bench::data::mix;
 use crate::bench::error::{Error, Result};
+use crate::bench::output::Output;
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::bench::row::Row;
@@ -112,7 +113,7 @@ impl Session {
     }
 
     /// Times what `launch` puts into the stream, by the device's events: once for nothing, then as often as
-    /// planned. Before each, `prepare` makes `out` unlike any answer.
+    /// planned. Before each, `prepare` is called, outside of the time.
     pub(crate) fn time_on_stream<O>(
         &self,
         out: &mut O,
@@ -128,6 +129,19 @@ impl Session {
             self.stream.synchronize()?;
             Ok(f64::from(Event::elapsed_ms(start, end)?))
         })
+    }
+
+    /// [`Session::time_on_stream`] of a call that writes `out`, which is cleared before each run: it is then unlike any
+    /// answer, but for some first keys and ranks.
+    pub(crate) fn time_call<O: Output, E>(
+        &self,
+        out: &mut O,
+        mut call: impl FnMut(&mut O) -> core::result::Result<(), E>,
+    ) -> Result<Timing>
+    where
+        Error: From<E>,
+    {
+        self.time_on_stream(out, |out| Ok(out.clear(&self.stream)?), |out| Ok(call(out)?))
     }
 
     /// Times `work` by the CPU's clock, as [`Session::time_on_stream`].

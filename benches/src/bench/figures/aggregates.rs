@@ -108,20 +108,17 @@ impl Batch {
     fn values(&self, session: &mut Session, tree: &LaneTree<u64, u64>, data: &Data<u64>) -> Result<()> {
         let (count, pairs) = (self.ranges.len(), self.pairs as usize);
         let device = &session.device;
-        let mut out =
-            (DeviceRanges::<u64, u64>::without_keys(device, count, pairs)?, RangeScratch::new(device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.values),
-            |(out, scratch)| Ok(tree.on(&session.stream).range(&self.starts, &self.ends, scratch, out)?),
-        )?;
+        let mut out = DeviceRanges::<u64, u64>::without_keys(device, count, pairs)?;
+        let mut scratch = RangeScratch::new(device, count)?;
+        let on = tree.on(&session.stream);
+        let timing = session.time_call(&mut out, |out| on.range(&self.starts, &self.ends, &mut scratch, out))?;
         let what = format!("values of ranges {}", self.name);
-        let offsets: Vec<u64> = out.0.offsets.to_vec()?;
+        let offsets: Vec<u64> = out.offsets.to_vec()?;
         let value = |i: usize| {
             let range = offsets.partition_point(|&offset| offset <= i as u64) - 1;
             self.ranges[range].0 + i as u64 - offsets[range]
         };
-        let checksum = session.check(&what, "values", &out.0.values, pairs, u64::MAX, value)?;
+        let checksum = session.check(&what, "values", &out.values, pairs, u64::MAX, value)?;
         let row = self.row(session, "values", data.len(), timing, checksum);
         session.push(row);
         Ok(())
@@ -136,17 +133,13 @@ impl Batch {
     ) -> Result<()> {
         let count = self.ranges.len();
         let device = &session.device;
-        let mut out = (DeviceAggregates::<A>::new(device, count)?, AggregateScratch::new(device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.values),
-            |(out, scratch)| {
-                let on = tree.on(&session.stream);
-                Ok(on.aggregate::<A>(aggregate, &self.starts, &self.ends, scratch, out)?)
-            },
-        )?;
+        let mut out = DeviceAggregates::<A>::new(device, count)?;
+        let mut scratch = AggregateScratch::new(device, count)?;
+        let on = tree.on(&session.stream);
+        let timing = session
+            .time_call(&mut out, |out| on.aggregate::<A>(aggregate, &self.starts, &self.ends, &mut scratch, out))?;
         let what = format!("{operation} of ranges {}", self.name);
-        let found: Vec<u64> = out.0.values.to_vec()?.into_iter().map(|value| value.into().0).collect();
+        let found: Vec<u64> = out.values.to_vec()?.into_iter().map(|value| value.into().0).collect();
         let wanted = |i: usize| expected(self.ranges[i].0, self.ranges[i].1).into().0;
         let checksum = session.check_slice(&what, "results", &found, 0..count, u64::MAX, wanted)?;
         let row = self.row(session, operation, tree.len() as usize, timing, checksum);

@@ -307,12 +307,10 @@ fn long_among_short(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u6
     let pairs = (short - 1) * LENGTH + long;
     let device = session.device.clone();
     let (starts, ends) = (device.upload(&starts)?, device.upload(&ends)?);
-    let mut out = (DeviceRanges::new(&device, short, pairs)?, RangeScratch::new(&device, short)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.keys),
-        |(out, scratch)| Ok(tree.on(&session.stream).range(&starts, &ends, scratch, out)?),
-    )?;
+    let mut out = DeviceRanges::new(&device, short, pairs)?;
+    let mut scratch = RangeScratch::new(&device, short)?;
+    let on = tree.on(&session.stream);
+    let timing = session.time_call(&mut out, |out| on.range(&starts, &ends, &mut scratch, out))?;
     let before = short / 2 * LENGTH;
     let rank = |i: usize| {
         let (row, at) = match i {
@@ -323,17 +321,17 @@ fn long_among_short(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u6
         first(row) + at
     };
     let what = "range, one long among short";
-    let by_key = session.check(&what, "keys", &out.0.keys, pairs, u64::MAX, |i| keys[rank(i)])?;
+    let by_key = session.check(&what, "keys", &out.keys, pairs, u64::MAX, |i| keys[rank(i)])?;
     let of = |i: usize| value_of(keys[rank(i)]);
-    let checksum = by_key.and(session.check(&what, "values", &out.0.values, pairs, u64::MAX, of)?);
+    let checksum = by_key.and(session.check(&what, "values", &out.values, pairs, u64::MAX, of)?);
     let bytes = PAIR * pairs;
     let mut copies = (device.alloc_zeroed::<u64>(pairs)?, device.alloc_zeroed::<u64>(pairs)?);
     let copy = session.time_on_stream(
         &mut copies,
         |_| Ok(()),
         |(keys, values)| {
-            keys.copy_from_buffer(&session.stream, 0, &out.0.keys, 0..pairs)?;
-            Ok(values.copy_from_buffer(&session.stream, 0, &out.0.values, 0..pairs)?)
+            keys.copy_from_buffer(&session.stream, 0, &out.keys, 0..pairs)?;
+            Ok(values.copy_from_buffer(&session.stream, 0, &out.values, 0..pairs)?)
         },
     )?;
     push(session, "lanetree", (what, pairs, keys.len()), (timing, checksum), (bytes, Some(copy.min_ms)), None);

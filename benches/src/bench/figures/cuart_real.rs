@@ -163,23 +163,15 @@ impl Subject {
         let queries = DeviceKeys::upload(&session.device, queries)?;
         let mut out = session.device.alloc::<u32>(count)?;
         let on = || tree.on(&session.stream);
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(on().miss(MISS).get(&queries, out)?),
-        )?;
-        let checksum = session.check(&"get", "values", &out, count, MISS, right)?;
+        let timing = session.time_call(&mut out, |out| on().miss(MISS).get(&queries, out))?;
+        let checksum = session.check(&"get", "values", &out, out.len(), MISS, right)?;
         rows.push(session, ("cuart", "get", session.device_name()), timing, checksum);
 
         let device = session.device.clone();
         // SAFETY: the strings of the batch, on the session's device, as they are for the stream that looks them up.
         let queries = unsafe { Queries::from_raw(queries.keys_ref(&session.stream)?, count, &device) };
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(grt.get(&session.stream, queries, out, None, MISS)?),
-        )?;
-        let checksum = session.check(&"GRT, get", "values", &out, count, MISS, right)?;
+        let timing = session.time_call(&mut out, |out| grt.get(&session.stream, queries, out, None, MISS))?;
+        let checksum = session.check(&"GRT, get", "values", &out, out.len(), MISS, right)?;
         rows.push(session, ("grt", "get", session.device_name()), timing, checksum);
         Ok(())
     }
@@ -223,9 +215,8 @@ impl Subject {
         let prefixes = DeviceKeys::upload(&session.device, prefixes)?;
         let mut out = session.device.alloc::<u64>(2 * count)?;
         let on = tree.on(&session.stream);
-        let timing =
-            session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on.prefix_span(&prefixes, out)?))?;
-        let checksum = session.check(&"prefix_span", "spans", &out, 2 * count, u64::MAX, right)?;
+        let timing = session.time_call(&mut out, |out| on.prefix_span(&prefixes, out))?;
+        let checksum = session.check(&"prefix_span", "spans", &out, out.len(), u64::MAX, right)?;
         rows.push(session, ("cuart", "prefix_span", session.device_name()), timing, checksum);
         Ok(())
     }
@@ -278,9 +269,8 @@ impl Subject {
         let queries = DeviceKeys::upload(&session.device, &batch)?;
         let mut ranks = session.device.alloc::<u64>(count)?;
         let on = tree.on(&session.stream);
-        let timing =
-            session.time_on_stream(&mut ranks, |out| session.poison(out), |out| Ok(on.upper_bound(&queries, out)?))?;
-        let checksum = session.check(&"upper_bound", "ranks", &ranks, count, u64::MAX, right)?;
+        let timing = session.time_call(&mut ranks, |out| on.upper_bound(&queries, out))?;
+        let checksum = session.check(&"upper_bound", "ranks", &ranks, ranks.len(), u64::MAX, right)?;
         rows.push(session, ("cuart", "upper_bound", session.device_name()), timing, checksum);
 
         let on = tree.on(&session.stream);

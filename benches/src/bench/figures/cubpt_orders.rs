@@ -116,12 +116,8 @@ fn look_ups(
     let count: usize = 1 << session.plan.queries;
     let queries: Vec<u64> = (0..count).into_par_iter().map(&query).collect();
     let (queries, mut out) = (session.device.upload(&queries)?, session.device.alloc(count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(index.on(&session.stream).miss(miss()).get(&queries, out)?),
-    )?;
-    let checksum = session.check(&what, "values", &out, count, miss(), |i| value_of(query(i)))?;
+    let timing = session.time_call(&mut out, |out| index.on(&session.stream).miss(miss()).get(&queries, out))?;
+    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| value_of(query(i)))?;
     let row = Row::new(FIGURE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
     session.push(label(row, index));
     Ok(())

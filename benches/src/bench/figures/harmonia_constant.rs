@@ -8,6 +8,7 @@ use crate::bench::psa::psa_sort;
 use crate::bench::queries::batch;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
+use lanetree::Buffer;
 use lanetree::harmonia::{ChildRegion, GroupWidth, LookUpTuning};
 use lanetree_kernels_harmonia::calls::CONSTANT;
 
@@ -55,14 +56,11 @@ fn of_tree(session: &mut Session, subject: &Subject<u64>, widths: &[u32]) -> Res
                 }
                 let child = if way == "slot" { ChildRegion::NodeSlot } else { ChildRegion::PrefixSum };
                 let on = || subject.tree.on(&session.stream).group(GroupWidth::Lanes(lanes)).child_region(child);
-                let timing = session.time_on_stream(
-                    &mut out,
-                    |out| session.poison(out),
-                    |out| match way {
-                        "constant" => Ok(top.get(&session.stream, lanes, queries, out, None, miss())?),
-                        _ => Ok(on().miss(miss()).get(queries, out)?),
-                    },
-                )?;
+                let call = |out: &mut Buffer<u64>| match way {
+                    "constant" => top.get(&session.stream, lanes, queries, out, None, miss()),
+                    _ => on().miss(miss()).get(queries, out),
+                };
+                let timing = session.time_call(&mut out, call)?;
                 let checksum = session.check(&what, "values", &out, out.len(), miss(), value)?;
                 let first = *first.get_or_insert(timing.median_ms);
                 let ratio = first / timing.median_ms;

@@ -124,21 +124,16 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     let queries = session.device.upload(&asked)?;
     let mut out = session.device.alloc::<u64>(asked.len())?;
     let on = || tree.on(&session.stream);
-    let timing =
-        session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on().miss(miss()).get(&queries, out)?))?;
-    let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
+    let timing = session.time_call(&mut out, |out| on().miss(miss()).get(&queries, out))?;
+    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| value_of(asked[i]))?;
     push(session, RANDOM, Measured { count: asked.len(), timing, checksum }, None);
 
     let bits = tree.psa_bits().max(1);
     let sorted = psa_sort(session, &queries, bits)?;
     let on = || tree.on(&session.stream).order(BatchOrder::TopBits(bits));
-    let look_up = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get(&sorted.queries, out)?),
-    )?;
     let value = |i: usize| value_of(asked[sorted.positions[i] as usize]);
-    let checksum = session.check(&what, "values of sorted queries", &out, asked.len(), miss(), value)?;
+    let look_up = session.time_call(&mut out, |out| on().miss(miss()).get(&sorted.queries, out))?;
+    let checksum = session.check(&what, "values of sorted queries", &out, out.len(), miss(), value)?;
     if let Some(sort) = &sorted.sort {
         // Of medians, for want of runs that have both.
         let timing = Timing::of(vec![look_up.median_ms + sort.median_ms]);
@@ -148,12 +143,10 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
 
     let mut scratch = PsaScratch::new(&session.device, asked.len())?;
     let on = || tree.on(&session.stream);
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get_by_sorting(QuerySort::TopBits(bits), &queries, out, &mut scratch)?),
-    )?;
-    let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
+    let timing = session.time_call(&mut out, |out| {
+        on().miss(miss()).get_by_sorting(QuerySort::TopBits(bits), &queries, out, &mut scratch)
+    })?;
+    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| value_of(asked[i]))?;
     push(session, WHOLE, Measured { count: asked.len(), timing, checksum }, Some(bits));
     Ok(())
 }

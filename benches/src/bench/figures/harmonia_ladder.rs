@@ -227,17 +227,12 @@ fn of_step<W: BenchWord>(
     }
     let PartlySorted { queries: sorted, positions, sort } = &queries.sorted;
     let batch = if is_sorted { sorted } else { &queries.random };
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| match search {
-            Search::References(in_flight) => Ok(references.get(&session.stream, batch, out, miss(), in_flight)?),
-            Search::Harmonia(child, _, lanes) => {
-                Ok(tuned(session, subject, rung, child, lanes).miss(miss()).get(batch, out)?)
-            }
-        },
-    )?;
+    let call = |out: &mut Buffer<W>| match search {
+        Search::References(in_flight) => Ok(references.get(&session.stream, batch, out, miss(), in_flight)?),
+        Search::Harmonia(child, _, lanes) => tuned(session, subject, rung, child, lanes).miss(miss()).get(batch, out),
+    };
     let value = |i: usize| queries.batch.value(if is_sorted { positions[i] as usize } else { i });
+    let timing = session.time_call(out, call)?;
     let checksum = session.check(&what, "values", out, out.len(), miss(), value)?;
     let mut row = subject.row(session, FIGURE.name, "get", out.len(), timing, checksum);
     row.set("rung", rung.id());
@@ -299,11 +294,7 @@ fn whole<'a, W: BenchWord>(
     (out, scratch): (&mut Buffer<W>, &mut PsaScratch<W, W>),
 ) -> Result<f64> {
     let sort = QuerySort::TopBits(queries.bits);
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get_by_sorting(sort, &queries.random, out, scratch)?),
-    )?;
+    let timing = session.time_call(out, |out| on().miss(miss()).get_by_sorting(sort, &queries.random, out, scratch))?;
     let what = format!("{what}, from order to order");
     session.check(&what, "values", out, out.len(), miss(), |i| queries.batch.value(i))?;
     Ok(timing.median_ms)

@@ -72,11 +72,7 @@ fn of_fanout<W: BenchWord>(
                 }
                 let on = || subject.tree.on(&session.stream).order(batch_order(order));
                 let on = || on().group(GroupWidth::Lanes(lanes)).child_region(child).reading(reading);
-                let timing = session.time_on_stream(
-                    &mut out,
-                    |out| session.poison(out),
-                    |out| Ok(on().miss(miss()).get(&queries, out)?),
-                )?;
+                let timing = session.time_call(&mut out, |out| on().miss(miss()).get(&queries, out))?;
                 let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
                 let mut row = subject.row(session, FIGURE.name, "get", out.len(), timing, checksum);
                 row.set("group", lanes);
@@ -100,11 +96,7 @@ fn baseline<W: BenchWord>(
     queries: &Buffer<W>,
     out: &mut Buffer<W>,
 ) -> Result<f64> {
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(search.get(&session.stream, queries, out, miss())?),
-    )?;
+    let timing = session.time_call(out, |out| search.get(&session.stream, queries, out, miss()))?;
     session.check(&"binary search", "values", out, out.len(), miss(), |i| batch.value(i))?;
     Ok(timing.median_ms)
 }

@@ -124,20 +124,13 @@ pub(super) fn compare<W: BenchWord>(
         session.doing(what(&way.sort));
         let on = || subject.tree.on(&session.stream).order(way.order);
         let queries = way.sorted.as_ref().map_or(random, |sorted| &sorted.queries);
-        let lookup = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(on().miss(miss()).get(queries, out)?),
-        )?;
         let source = |i: usize| way.sorted.as_ref().map_or(i, |sorted| sorted.positions[i] as usize);
-        session.check(&what(&"the look-up alone"), "values", &out, count, miss(), |i| batch.value(source(i)))?;
+        let lookup = session.time_call(&mut out, |out| on().miss(miss()).get(queries, out))?;
+        session.check(&what(&"the look-up alone"), "values", &out, out.len(), miss(), |i| batch.value(source(i)))?;
         let all = || subject.tree.on(&session.stream);
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(all().miss(miss()).get_by_sorting(way.sort, random, out, &mut scratch)?),
-        )?;
-        let checksum = session.check(&what(&way.sort), "values", &out, count, miss(), |i| batch.value(i))?;
+        let timing = session
+            .time_call(&mut out, |out| all().miss(miss()).get_by_sorting(way.sort, random, out, &mut scratch))?;
+        let checksum = session.check(&what(&way.sort), "values", &out, out.len(), miss(), |i| batch.value(i))?;
         let mut row = subject.row(session, section, "get_by_sorting", count, timing, checksum);
         let first = rows.first();
         let first_lookup = first.and_then(|row| row.number("psa.lookup_ms")).unwrap_or(lookup.median_ms);

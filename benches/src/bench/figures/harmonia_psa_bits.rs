@@ -90,17 +90,12 @@ fn of_tree<W: BenchWord>(
         bits => BatchOrder::TopBits(bits),
     };
     let on = || tree.on(&session.stream).order(order);
-    let lookup =
-        session.time_on_stream(out, |out| session.poison(out), |out| Ok(on().miss(miss()).get(queries, out)?))?;
     let value = |i: usize| batch.value(positions[i] as usize);
+    let lookup = session.time_call(out, |out| on().miss(miss()).get(queries, out))?;
     session.check(&what, "values", out, out.len(), miss(), value)?;
     let on = || tree.on(&session.stream);
     let way = if bits == <W as KeyWord>::BITS { QuerySort::Full } else { QuerySort::TopBits(bits) };
-    let whole = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get_by_sorting(way, random, out, scratch)?),
-    )?;
+    let whole = session.time_call(out, |out| on().miss(miss()).get_by_sorting(way, random, out, scratch))?;
     let checksum = session.check(&what, "values", out, out.len(), miss(), |i| batch.value(i))?;
     // Nothing is sorted by no bits, though the sort that was timed copies.
     let sort_ms = sort.as_ref().map_or(0.0, |sort| if bits == 0 { 0.0 } else { sort.median_ms });

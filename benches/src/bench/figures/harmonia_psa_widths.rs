@@ -73,12 +73,8 @@ fn of_tree<W: BenchWord>(
     let mut rows = Vec::new();
     for lanes in widths.chain([None]) {
         let what = format!("widths, fanout {fanout}, {lanes:?} lanes, sorted by the top {bits} bits");
-        let timing = session.time_on_stream(
-            out,
-            |out| session.poison(out),
-            |out| Ok(on(lanes).miss(miss()).get(queries, out)?),
-        )?;
         let value = |i: usize| batch.value(positions[i] as usize);
+        let timing = session.time_call(out, |out| on(lanes).miss(miss()).get(queries, out))?;
         let checksum = session.check(&what, "values", out, out.len(), miss(), value)?;
         let operation = if lanes.is_some() { "queries" } else { "leaves" };
         let row = Row::new(FIGURE.name, "harmonia", operation, out.len(), timing, checksum).on(session.device_name());

@@ -1,14 +1,12 @@
 //! Section 3.2.1: a range as one descent and a scan, as in the paper, or as two descents, as in this library: what could
 //! a scan save?
 
-use crate::bench::data::{BenchWord, Data, Order, miss};
+use crate::bench::data::{BenchWord, Data, Order};
 use crate::bench::error::Result;
 use crate::bench::figure::{At, Measurement, Run, either};
-use crate::bench::queries::batch_order;
+use crate::bench::queries::{RangeBatch, batch_order};
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use lanetree::{DeviceRanges, RangeScratch};
-use lanetree_base::parallel::*;
 
 pub(crate) const FIGURE: Measurement = Measurement::new(
     "harmonia-ranges",
@@ -47,31 +45,15 @@ fn of_length<W: BenchWord>(
     let data = &subject.data;
     let sorted = data.sorted_batch(count, false, session.seed ^ length as u64).expect("hits are always to be had");
     let first = sorted.ordered(order, session.seed).first_ranks(data.len() - length);
-    let bounds = |offset: usize| -> Vec<W> { first.par_iter().map(|&rank| data.keys[rank + offset]).collect() };
-    let (starts, ends) = (session.device.upload(&bounds(0))?, session.device.upload(&bounds(length - 1))?);
+    let asked = RangeBatch::new(session, data, first, length)?;
+    let RangeBatch { first, starts, ends, .. } = &asked;
     let on = subject.tree.on(&session.stream).order(batch_order(order));
     let mut ranks = session.device.alloc::<u64>(count)?;
-    let one = session.time_on_stream(
-        &mut ranks,
-        |ranks| session.poison(ranks),
-        |ranks| Ok(on.lower_bound(&starts, ranks)?),
-    )?;
-    session.check(&what, "ranks", &ranks, count, u64::MAX, |i| first[i] as u64)?;
-    let two = session.time_on_stream(
-        &mut ranks,
-        |ranks| session.poison(ranks),
-        |counts| Ok(on.count_range(&starts, &ends, counts)?),
-    )?;
-    session.check(&what, "counts", &ranks, count, u64::MAX, |_| length as u64)?;
-    let scratch = RangeScratch::new(&session.device, count)?;
-    let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * length)?, scratch);
-    let whole = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.values),
-        |(out, scratch)| Ok(on.range(&starts, &ends, scratch, out)?),
-    )?;
-    let value = |i: usize| data.values[first[i / length] + i % length];
-    let checksum = session.check(&what, "values", &out.0.values, count * length, miss(), value)?;
+    let one = session.time_call(&mut ranks, |ranks| on.lower_bound(starts, ranks))?;
+    session.check(&what, "ranks", &ranks, ranks.len(), u64::MAX, |i| first[i] as u64)?;
+    let two = session.time_call(&mut ranks, |counts| on.count_range(starts, ends, counts))?;
+    session.check(&what, "counts", &ranks, ranks.len(), u64::MAX, |_| length as u64)?;
+    let (whole, checksum) = asked.copied(session, &what, data, |scratch, out| on.range(starts, ends, scratch, out))?;
     let saved = (two.median_ms - one.median_ms) / whole.median_ms;
     let row = subject.row(session, FIGURE.name, "range", count, whole, checksum);
     let row = row.with("order", order.name()).with("length", length).with("pairs", (count * length) as u64);

@@ -51,11 +51,7 @@ where
     let (operation, timing, checksum) = if let Some(form) = index.device_form() {
         let queries = DomainOf::<B>::upload(&session.device, queries)?;
         let mut out = session.device.alloc(batch)?;
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(form.get(&session.stream, &queries, out, None, miss)?),
-        )?;
+        let timing = session.time_call(&mut out, |out| form.get(&session.stream, &queries, out, None, miss))?;
         ("get", timing, session.check(&what, "values", &out, batch, miss, |query| value(place(query)))?)
     } else {
         let mut out = Vec::new();

@@ -7,7 +7,7 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::intervals::{DeviceRows, Scratch};
-use lanetree::{IntervalIndex, Pool};
+use lanetree::{Buffer, IntervalIndex, Pool};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -109,29 +109,25 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let hits = innermost.par_iter().count_if(|&&row| row != NONE) as f64 / count as f64;
     let queries = session.device.upload(&points)?;
 
-    let mut out = (session.device.alloc(count)?, Scratch::new(&session.device, count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(rows, _)| session.poison(rows),
-        |(rows, scratch)| Ok(index.on(&session.stream).miss(NONE).most_specific(&queries, rows, scratch)?),
-    )?;
+    let mut scratch = Scratch::new(&session.device, count)?;
+    let on = || index.on(&session.stream).miss(NONE);
     let what = format!("intervals nested {name} deep, most_specific");
-    let checksum = session.check(&what, "rows", &out.0, count, NONE, |i| innermost[i])?;
+    let mut rows = session.device.alloc(count)?;
+    let timing = session.time_call(&mut rows, |rows| on().most_specific(&queries, rows, &mut scratch))?;
+    let checksum = session.check(&what, "rows", &rows, rows.len(), NONE, |i| innermost[i])?;
     // The build is right if what it has built answers so.
     session.push(row("build_on", len, building, checksum));
     session.push(row("most_specific", count, timing, checksum).with("hit_rate", hits));
-    let (_, scratch) = out;
+    drop(rows);
 
-    let mut out = (session.device.alloc(count)?, scratch);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(counts, _)| session.poison(counts),
-        |(counts, scratch)| Ok(index.on(&session.stream).count(&queries, counts, scratch)?),
-    )?;
     let what = format!("intervals nested {name} deep, count");
-    let checksum = session.check(&what, "counts", &out.0, count, u64::MAX, |i| nests.depth(innermost[i]))?;
+    let on = index.on(&session.stream);
+    let mut counts = session.device.alloc(count)?;
+    let depth = |i: usize| nests.depth(innermost[i]);
+    let timing = session.time_call(&mut counts, |counts| on.count(&queries, counts, &mut scratch))?;
+    let checksum = session.check(&what, "counts", &counts, counts.len(), u64::MAX, depth)?;
     session.push(row("count", count, timing, checksum).with("hit_rate", hits));
-    drop((out, queries));
+    drop((counts, queries, scratch));
 
     // As many points as have no more than a few results each together.
     let few = count.min(1 << STABBED);
@@ -160,15 +156,12 @@ fn stab(
         offsets.push(rows.len() as u64);
     }
     let queries = session.device.upload(points)?;
-    let mut out = (DeviceRows::new(&session.device, count, rows.len())?, Scratch::new(&session.device, count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.rows).and_then(|()| session.poison(&mut out.offsets)),
-        |(out, scratch)| Ok(index.on(&session.stream).stab(&queries, scratch, out)?),
-    )?;
+    let mut scratch = Scratch::new(&session.device, count)?;
+    let mut out = DeviceRows::new(&session.device, count, rows.len())?;
+    let timing = session.time_call(&mut out, |out| index.on(&session.stream).stab(&queries, &mut scratch, out))?;
     let what = format!("{what}, stab");
-    let by_row = session.check(&what, "rows", &out.0.rows, rows.len(), NONE, |i| rows[i])?;
-    let by_offset = session.check(&what, "offsets", &out.0.offsets, count + 1, u64::MAX, |i| offsets[i])?;
+    let by_row = session.check(&what, "rows", &out.rows, rows.len(), NONE, |i| rows[i])?;
+    let by_offset = session.check(&what, "offsets", &out.offsets, count + 1, u64::MAX, |i| offsets[i])?;
     let found = rows.len() as f64 / count as f64;
     session.push(row("stab", count, timing, by_row.and(by_offset)).with("found_per_point", found));
     Ok(())

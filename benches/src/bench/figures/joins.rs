@@ -88,14 +88,10 @@ impl Subject<'_> {
         let amounts = session.device.upload(&amounts)?;
         let mut out = (session.device.alloc(count)?, session.device.alloc(count)?);
         let mut scratch = RadixSortScratch::for_pairs(&session.device, count)?;
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, amounts)| session.poison(keys).and_then(|()| session.poison(amounts)),
-            |(sorted, values)| {
-                let sorted = (sorted, values);
-                Ok(radix_sort(&session.stream, (&keys, &amounts), count, 0..64, sorted, &mut scratch)?)
-            },
-        )?;
+        let timing = session.time_call(&mut out, |(sorted, values)| {
+            let sorted = (sorted, values);
+            radix_sort(&session.stream, (&keys, &amounts), count, 0..64, sorted, &mut scratch)
+        })?;
         let mut expected = batch.queries.clone();
         sort_unstable_by(&mut expected, Ord::cmp);
         let checksum = session.check(&"sort", "keys", &out.0, count, u64::MAX, |i| expected[i])?;
@@ -107,14 +103,10 @@ impl Subject<'_> {
         let hits = batch.origins.par_iter().count_if(|origin| !origin.is_miss());
         for (operation, threshold) in [("semi_join", 0), ("semi_join, 1/8 of the rows", u64::MAX / 8 * 7)] {
             let mut kept = Kept::new(&session.device, count)?;
-            let timing = session.time_on_stream(
-                &mut kept,
-                |kept| session.poison(&mut kept.keys).and_then(|()| session.poison(&mut kept.amounts)),
-                |kept| {
-                    let rows = Rows { keys: &keys, amounts: &amounts };
-                    Ok(semi_join(&session.stream, &self.tree, rows, threshold, kept)?)
-                },
-            )?;
+            let timing = session.time_call(&mut kept, |kept| {
+                let rows = Rows { keys: &keys, amounts: &amounts };
+                semi_join(&session.stream, &self.tree, rows, threshold, kept)
+            })?;
             let (passed, checksum) = check_kept(session, operation, batch, amount, threshold, &kept)?;
             let row = with_order(self.row(session, "lanetree", operation, count, timing, checksum));
             let row = row.with("hit_rate", hit_rate(true)).with("kept", passed.kept as u64);
@@ -126,13 +118,10 @@ impl Subject<'_> {
         drop(amounts);
         self.bands(session, batch, order)?;
 
-        let mut out = (DeviceMatches::new(&session.device, count)?, JoinScratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
-            |(out, scratch)| Ok(self.tree.on(&session.stream).join(&keys, scratch, out)?),
-        )?;
-        let (out, _) = out;
+        let mut scratch = JoinScratch::new(&session.device, count)?;
+        let mut out = DeviceMatches::new(&session.device, count)?;
+        let timing = session.time_call(&mut out, |out| self.tree.on(&session.stream).join(&keys, &mut scratch, out))?;
+        drop(scratch);
         session.expect(&"join", "matches", out.count.to_vec()?[0], hits as u64)?;
         let expected: Vec<u64> = (0..count as u64)
             .into_par_iter()
@@ -184,14 +173,10 @@ impl Subject<'_> {
         let ends: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank + BAND]).collect();
         let (lows, ends) = (session.device.upload(&lows)?, session.device.upload(&ends)?);
         let mut out = (session.device.alloc::<u64>(count)?, session.device.alloc::<u64>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(sums, last_keys)| session.poison(sums).and_then(|()| session.poison(last_keys)),
-            |(sums, last_keys)| {
-                let bands = Bands { lows: &lows, ends: &ends };
-                Ok(band_sums(&session.stream, &self.tree, bands, u64::MAX, Sums { sums, last_keys })?)
-            },
-        )?;
+        let timing = session.time_call(&mut out, |(sums, last_keys)| {
+            let bands = Bands { lows: &lows, ends: &ends };
+            band_sums(&session.stream, &self.tree, bands, u64::MAX, Sums { sums, last_keys })
+        })?;
         let sum =
             |i: usize| data.values[firsts[i]..][..BAND].iter().fold(0, |sum: u64, value| sum.wrapping_add(*value));
         let sums = session.check(&"band_sums", "sums", &out.0, count, miss(), sum)?;

@@ -7,12 +7,11 @@ use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::map_pairs::{MapPairs, Values};
 use crate::bench::plan::main_of;
-use crate::bench::queries::batch_order;
+use crate::bench::queries::{RangeBatch, batch_order};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::multimap::{DeviceJoin, JoinScratch};
 use lanetree::{Closed, DeviceRangeMatches, JoinKind, LaneTree, MultiMap, RangeJoinScratch};
-use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
@@ -81,19 +80,14 @@ fn equi_joins(
             rows.extend((0..own as u8).map(|at| (probe, at)));
         }
         let total = rows.len();
-        let out = match kind.has_rows() {
+        let mut out = match kind.has_rows() {
             true => DeviceJoin::new(&session.device, count, total)?,
             false => DeviceJoin::of_probes(&session.device, count)?,
         };
-        let mut out = (out, JoinScratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
-            |(out, scratch)| {
-                Ok(map.on(&session.stream).order(batch_order(order)).kind(kind).join(&probes, scratch, out)?)
-            },
-        )?;
-        let (out, _) = out;
+        let mut scratch = JoinScratch::new(&session.device, count)?;
+        let on = || map.on(&session.stream).order(batch_order(order)).kind(kind);
+        let timing = session.time_call(&mut out, |out| on().join(&probes, &mut scratch, out))?;
+        drop(scratch);
         session.expect(&operation, "rows", out.count.to_vec()?[0], total as u64)?;
         let mut checksum =
             session.check(&operation, "probes", &out.probes, total, u64::MAX, |at| u64::from(rows[at].0))?;
@@ -139,25 +133,17 @@ fn range_joins(
     (data, batch): (&Data<u64>, &Batch<u64>),
     order: Order,
 ) -> Result<()> {
-    let firsts = batch.first_ranks(data.len() - PAIRS);
-    let count = firsts.len();
-    let lows: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank]).collect();
-    let highs: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank + PAIRS - 1]).collect();
-    let (lows, highs) = (session.device.upload(&lows)?, session.device.upload(&highs)?);
+    let asked = RangeBatch::new(session, data, batch.first_ranks(data.len() - PAIRS), PAIRS)?;
+    let (firsts, count) = (&asked.first, asked.first.len());
     for (operation, kind) in [("inner", JoinKind::Inner), ("left", JoinKind::Left), ("semi", JoinKind::Semi)] {
         let pairs = if kind.has_rows() { PAIRS } else { 1 };
         let total = count * pairs;
-        let out = DeviceRangeMatches::without_keys(&session.device, count, total)?;
-        let mut out = (out, RangeJoinScratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.pairs.values)),
-            |(out, scratch)| {
-                let on = tree.on(&session.stream).order(batch_order(order)).kind(kind);
-                Ok(on.range_join(&lows, &highs, Closed::Both, scratch, out)?)
-            },
-        )?;
-        let (out, _) = out;
+        let mut out = DeviceRangeMatches::without_keys(&session.device, count, total)?;
+        let mut scratch = RangeJoinScratch::new(&session.device, count)?;
+        let on = || tree.on(&session.stream).order(batch_order(order)).kind(kind);
+        let timing = session
+            .time_call(&mut out, |out| on().range_join(&asked.starts, &asked.ends, Closed::Both, &mut scratch, out))?;
+        drop(scratch);
         let last = if kind.has_rows() { count } else { 0 };
         session.expect(&operation, "rows", out.pairs.offsets.to_vec()?[last], total as u64)?;
         let mut checksum =

@@ -15,7 +15,7 @@ use crate::bench::session::Session;
 use core::fmt;
 use lanetree::lane_tree::BuildScratch;
 use lanetree::multimap::{DeviceRows, Scratch};
-use lanetree::{Buffer, DeviceKind, Harmonia, LaneTree, MultiMap};
+use lanetree::{DeviceKind, Harmonia, LaneTree, MultiMap};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use std::collections::BTreeMap;
@@ -113,9 +113,6 @@ fn of_keys(session: &mut Session, data: &Data<u64>, uniform: &mut Uniform) -> Re
     Ok(())
 }
 
-/// A number per query, and scratch memory.
-type Output = (Buffer<u64>, Scratch);
-
 /// A multi-map in which one key has 2^20 values, and each other one.
 fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let len = 1_usize << size;
@@ -144,19 +141,18 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let ranks = ranks.into_iter().enumerate().map(|(i, rank)| if i % 2 == 0 { heavy } else { rank });
     let batch = data.batch_of_ranks(ranks);
     let queries = session.device.upload(&batch.queries)?;
-    let mut out = (session.device.alloc::<u64>(count)?, Scratch::new(&session.device, count)?);
+    let mut out = session.device.alloc::<u64>(count)?;
+    let mut scratch = Scratch::new(&session.device, count)?;
     let on = || map.on(&session.stream);
-    let timed = |out: &mut Output, call: &dyn Fn(&mut Buffer<u64>, &mut Scratch) -> lanetree::Result<()>| {
-        session.time_on_stream(out, |(out, _)| session.poison(out), |(out, scratch)| Ok(call(out, scratch)?))
-    };
-    let first = timed(&mut out, &|out, scratch| on().miss(miss()).first(&queries, out, scratch))?;
     let right = |i: usize| first_of(batch.origins[i].rank());
-    let firsts = session.check(&what, "first values", &out.0, count, miss(), right)?;
-    let of_harmonia = timed(&mut out, &|out, _| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
-    session.check(&what, "values", &out.0, count, miss(), right)?;
-    let counting = timed(&mut out, &|out, scratch| on().count(&queries, out, scratch))?;
+    let first = session.time_call(&mut out, |out| on().miss(miss()).first(&queries, out, &mut scratch))?;
+    let firsts = session.check(&what, "first values", &out, out.len(), miss(), right)?;
+    let of_harmonia =
+        session.time_call(&mut out, |out| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
+    session.check(&what, "values", &out, out.len(), miss(), right)?;
     let right = |i: usize| pairs.places(batch.origins[i].rank()).len() as u64;
-    let counts = session.check(&what, "counts", &out.0, count, u64::MAX, right)?;
+    let counting = session.time_call(&mut out, |out| on().count(&queries, out, &mut scratch))?;
+    let counts = session.check(&what, "counts", &out, out.len(), u64::MAX, right)?;
     let x_harmonia = of_harmonia.median_ms / first.median_ms;
     let row = label(Row::new(FIGURE.name, "multimap", "first", count, first, firsts), session);
     session.push(row.with("x_harmonia", x_harmonia));
@@ -166,17 +162,13 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     // All values of that key, by a few queries.
     let few = (count / equal).clamp(1, 16);
     let queries = session.device.upload(&vec![data.keys[heavy]; few])?;
-    let rows = DeviceRows::new(&session.device, few, few * equal)?;
-    let mut out = (rows, Scratch::new(&session.device, few)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(rows, _)| session.poison(&mut rows.values),
-        |(rows, scratch)| Ok(map.on(&session.stream).get_all(&queries, scratch, rows)?),
-    )?;
+    let mut rows = DeviceRows::new(&session.device, few, few * equal)?;
+    let mut scratch = Scratch::new(&session.device, few)?;
+    let timing = session.time_call(&mut rows, |rows| map.on(&session.stream).get_all(&queries, &mut scratch, rows))?;
     let of_key = |i: usize| value(pairs.places(heavy).start + i % equal);
-    let checksum = session.check(&what, "values", &out.0.values, few * equal, miss(), of_key)?;
+    let checksum = session.check(&what, "values", &rows.values, few * equal, miss(), of_key)?;
     let offsets: Checksum =
-        session.check(&what, "offsets", &out.0.offsets, few + 1, u64::MAX, |i| (i * equal) as u64)?;
+        session.check(&what, "offsets", &rows.offsets, few + 1, u64::MAX, |i| (i * equal) as u64)?;
     // By values, as the rates of others are by look-ups.
     let row = Row::new(FIGURE.name, "multimap", "get_all, values", few * equal, timing, checksum.and(offsets));
     let row = label(row, session);

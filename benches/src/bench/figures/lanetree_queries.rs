@@ -5,11 +5,10 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::Distribution;
 use crate::bench::plan::main_of;
-use crate::bench::queries::{self, batch_order, hit_rate};
+use crate::bench::queries::{self, RangeBatch, batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use lanetree::{Buffer, DeviceRanges, FixedIndex, Harmonia, LaneTree, PieceScratch, RangeScratch};
-use lanetree_base::parallel::*;
+use lanetree::{Buffer, FixedIndex, Harmonia, LaneTree, PieceScratch};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
@@ -184,11 +183,8 @@ fn ordered<W: BenchWord>(
         push(session, row);
         let on = || subject.tree.on(&session.stream).order(batch_order(order)).in_pieces(pieces);
         let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(keys, values)| Ok(on().miss(miss()).predecessor(queries, keys, values)?),
-        )?;
+        let timing =
+            session.time_call(&mut out, |(keys, values)| on().miss(miss()).predecessor(queries, keys, values))?;
         let ((keys, values), data) = (out, subject.data);
         let by_key = session.check(&what, "keys", &keys, count, miss(), |i| data.keys[batch.origins[i].rank()])?;
         let by_value =
@@ -213,36 +209,14 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Resu
                 continue;
             }
             let first = sorted.ordered(order, session.seed).first_ranks(subject.data.len() - length);
-            let keys = &subject.data.keys;
-            let starts: Vec<W> = first.par_iter().map(|&rank| keys[rank]).collect();
-            let ends: Vec<W> = first.par_iter().map(|&rank| keys[rank + length - 1]).collect();
-            let (starts, ends) = (session.device.upload(&starts)?, session.device.upload(&ends)?);
-            let scratch = RangeScratch::new(&session.device, count)?;
-            let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * length)?, scratch);
-            let timing = session.time_on_stream(
-                &mut out,
-                |(out, _)| {
-                    session.poison(&mut out.offsets)?;
-                    session.poison(&mut out.keys)?;
-                    session.poison(&mut out.values)
-                },
-                |(out, scratch)| {
-                    let on = subject.tree.on(&session.stream).order(batch_order(order));
-                    Ok(on.range(&starts, &ends, scratch, out)?)
-                },
-            )?;
-            let (out, _) = out;
-            let rank = |i: usize| first[i / length] + i % length;
-            session.check(&what, "offsets", &out.offsets, count + 1, u64::MAX, |i| (i * length) as u64)?;
-            let pairs = count * length;
-            let by_key = session.check(&what, "keys", &out.keys, pairs, miss(), |i| keys[rank(i)])?;
-            let by_value =
-                session.check(&what, "values", &out.values, pairs, miss(), |i| subject.data.values[rank(i)])?;
-            let operation = format!("range of {length}");
-            let mut row = subject.row(session, &operation, count, timing, by_key.and(by_value));
-            row.set("order", order.name());
-            session.push(row);
-            scans(session, subject, &starts, (&first, length), order)?;
+            let asked = RangeBatch::new(session, subject.data, first, length)?;
+            let on = subject.tree.on(&session.stream).order(batch_order(order));
+            let (timing, checksum) = asked.copied(session, &what, subject.data, |scratch, out| {
+                on.range(&asked.starts, &asked.ends, scratch, out)
+            })?;
+            let row = subject.row(session, &format!("range of {length}"), count, timing, checksum);
+            session.push(row.with("order", order.name()));
+            scans(session, subject, &asked, order)?;
         }
     }
     Ok(())
@@ -252,37 +226,21 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Resu
 fn scans<W: BenchWord>(
     session: &mut Session,
     subject: &Subject<'_, W>,
-    starts: &Buffer<W>,
-    (first, length): (&[usize], usize),
+    asked: &RangeBatch<W>,
     order: Order,
 ) -> Result<()> {
-    let (count, pairs) = (first.len(), first.len() * length);
+    let (length, count, pairs) = (asked.length, asked.first.len(), asked.pairs());
     let what = format!("scans of {length}, {}, {}", subject.data.source, order.name());
     let mut out =
         ((session.device.alloc::<W>(pairs)?, session.device.alloc::<W>(pairs)?), session.device.alloc::<u32>(count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |((keys, values), counts)| {
-            session.poison(keys)?;
-            session.poison(values)?;
-            session.poison(counts)
-        },
-        |((keys, values), counts)| {
-            Ok(subject.tree.on(&session.stream).order(batch_order(order)).scan(
-                starts,
-                length as u32,
-                keys,
-                values,
-                counts,
-            )?)
-        },
-    )?;
+    let timing = session.time_call(&mut out, |((keys, values), counts)| {
+        let on = subject.tree.on(&session.stream).order(batch_order(order));
+        on.scan(&asked.starts, length as u32, keys, values, counts)
+    })?;
     let ((keys, values), counts) = out;
-    let rank = |i: usize| first[i / length] + i % length;
     session.check(&what, "counts", &counts, count, u32::MAX, |_| length as u32)?;
-    let by_key = session.check(&what, "keys", &keys, pairs, miss(), |i| subject.data.keys[rank(i)])?;
-    let by_value = session.check(&what, "values", &values, pairs, miss(), |i| subject.data.values[rank(i)])?;
-    let mut row = subject.row(session, &format!("scan of {length}"), count, timing, by_key.and(by_value));
+    let checksum = asked.check(session, &what, subject.data, (&keys, &values))?;
+    let mut row = subject.row(session, &format!("scan of {length}"), count, timing, checksum);
     row.set("order", order.name());
     session.push(row);
     Ok(())

@@ -39,11 +39,7 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
                 None => None,
             };
             let on = || subject.tree.on(&session.stream).order(batch_order(order));
-            let timing = session.time_on_stream(
-                &mut out,
-                |out| session.poison(out),
-                |out| Ok(on().miss(miss()).get(&queries, out)?),
-            )?;
+            let timing = session.time_call(&mut out, |out| on().miss(miss()).get(&queries, out))?;
             let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
             let mut row = subject.row(session, FIGURE.name, "get", out.len(), timing, checksum);
             let lanes = lanes(session, &on())?;
@@ -70,11 +66,7 @@ fn binary_search<W: BenchWord>(
     misses: bool,
     out: &mut Buffer<W>,
 ) -> Result<f64> {
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(search.get(&session.stream, queries, out, miss())?),
-    )?;
+    let timing = session.time_call(out, |out| search.get(&session.stream, queries, out, miss()))?;
     let what = format!("binary search, {}, {}, {}", subject.describe(), order.name(), hits(misses));
     let checksum = session.check(&what, "values", out, out.len(), miss(), |i| batch.value(i))?;
     let row = Row::new(FIGURE.name, "binary search", "get", out.len(), timing, checksum).on(session.device_name());

@@ -160,14 +160,10 @@ impl Subject {
         let (count, found) = (ranks.len(), ranks.len() * least);
         let queries = session.device.upload(&self.keys_of(&ranks))?;
 
-        let rows = DeviceRows::new(&session.device, count, found)?;
-        let mut out = (rows, Scratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(rows, _)| session.poison(&mut rows.values).and_then(|()| session.poison(&mut rows.offsets)),
-            |(rows, scratch)| Ok(self.map.on(&session.stream).get_all(&queries, scratch, rows)?),
-        )?;
-        let (rows, scratch) = out;
+        let mut scratch = Scratch::new(&session.device, count)?;
+        let mut rows = DeviceRows::new(&session.device, count, found)?;
+        let timing =
+            session.time_call(&mut rows, |rows| self.map.on(&session.stream).get_all(&queries, &mut scratch, rows))?;
         let what = "get_all";
         let place = |i: usize| self.pairs.places(ranks[i / least]).start + i % least;
         let by_value = session.check(&what, "values", &rows.values, found, miss(), |i| value(place(i)))?;
@@ -177,22 +173,17 @@ impl Subject {
         let row = self.row(session, what, count, timing, checksum).with("found", found as u64);
         session.push(row.with("bytes_moved", 16 * found as u64));
 
-        let mut out = (session.device.alloc::<u64>(count)?, scratch);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(counts, _)| session.poison(counts),
-            |(counts, scratch)| Ok(self.map.on(&session.stream).count(&queries, counts, scratch)?),
-        )?;
-        let checksum = session.check(&"count", "counts", &out.0, count, u64::MAX, |_| least as u64)?;
+        let mut out = session.device.alloc::<u64>(count)?;
+        let timing =
+            session.time_call(&mut out, |counts| self.map.on(&session.stream).count(&queries, counts, &mut scratch))?;
+        let checksum = session.check(&"count", "counts", &out, out.len(), u64::MAX, |_| least as u64)?;
         let row = self.row(session, "count", count, timing, checksum);
         session.push(row);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(values, _)| session.poison(values),
-            |(values, scratch)| Ok(self.map.on(&session.stream).miss(miss()).first(&queries, values, scratch)?),
-        )?;
+        let call =
+            |values: &mut Buffer<u64>| self.map.on(&session.stream).miss(miss()).first(&queries, values, &mut scratch);
         let first = |i: usize| value(self.pairs.places(ranks[i]).start);
-        let checksum = session.check(&"first", "values", &out.0, count, miss(), first)?;
+        let timing = session.time_call(&mut out, call)?;
+        let checksum = session.check(&"first", "values", &out, out.len(), miss(), first)?;
         let row = self.row(session, "first", count, timing, checksum);
         session.push(row);
         Ok(())

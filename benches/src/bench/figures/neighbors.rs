@@ -29,22 +29,15 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
         let on = || subject.tree.on(&session.stream).order(batch_order(order));
 
         let mut ranks = session.device.alloc::<u64>(count)?;
-        let timing = session.time_on_stream(
-            &mut ranks,
-            |ranks| session.poison(ranks),
-            |ranks| Ok(on().lower_bound(&queries, ranks)?),
-        )?;
         let rank = |i: usize| batch.origins[i].lower_bound();
-        let checksum = session.check(&what, "ranks", &ranks, count, u64::MAX, rank)?;
+        let timing = session.time_call(&mut ranks, |ranks| on().lower_bound(&queries, ranks))?;
+        let checksum = session.check(&what, "ranks", &ranks, ranks.len(), u64::MAX, rank)?;
         let ranked = subject.row(session, FIGURE.name, "lower_bound", count, timing, checksum);
         drop(ranks);
 
         let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(&mut out.0).and_then(|()| session.poison(&mut out.1)),
-            |out| Ok(on().miss(miss()).predecessor(&queries, &mut out.0, &mut out.1)?),
-        )?;
+        let timing =
+            session.time_call(&mut out, |out| on().miss(miss()).predecessor(&queries, &mut out.0, &mut out.1))?;
         let rank = |i: usize| batch.origins[i].rank();
         let by_key = session.check(&what, "keys", &out.0, count, miss(), |i| subject.data.keys[rank(i)])?;
         let by_value = session.check(&what, "values", &out.1, count, miss(), |i| subject.data.values[rank(i)])?;
