@@ -9,7 +9,7 @@ use crate::bench::report::Report;
 use crate::bench::row::Row;
 use bytemuck::Pod;
 use core::fmt::Display;
-use core::ops::Range;
+use core::ops::{DerefMut, Range};
 use core::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
@@ -144,6 +144,18 @@ impl Session {
         self.time_on_stream(out, |out| Ok(out.clear(&self.stream)?), |out| Ok(call(out)?))
     }
 
+    /// Times a call that writes a slice by the CPU's clock, as [`Session::time_call`].
+    pub(crate) fn time_into<T: Clone + Default, O: DerefMut<Target = [T]>, E>(
+        &self,
+        out: &mut O,
+        mut call: impl FnMut(&mut O) -> core::result::Result<(), E>,
+    ) -> Result<Timing>
+    where
+        Error: From<E>,
+    {
+        self.time_on_cpu(out, |out| out.fill(T::default()), |out| Ok(call(out)?))
+    }
+
     /// Times `work` by the CPU's clock, as [`Session::time_on_stream`].
     pub(crate) fn time_on_cpu<O>(
         &self,
@@ -160,7 +172,10 @@ impl Session {
     }
 
     /// Times, in the same way, what makes something. The last of it is returned; each one before is dropped outside of the time.
-    pub(crate) fn time_making<T>(&self, mut make: impl FnMut() -> Result<T>) -> Result<(Timing, T)> {
+    pub(crate) fn time_making<T, E>(&self, mut make: impl FnMut() -> core::result::Result<T, E>) -> Result<(Timing, T)>
+    where
+        Error: From<E>,
+    {
         let mut made = None;
         let timing = self.time_on_cpu(
             &mut made,
@@ -244,6 +259,19 @@ impl Session {
                 seed: self.seed,
             }),
         }
+    }
+
+    /// [`Session::check_slice`] of the values of `len` queries, of which `None` counts as `miss`.
+    pub(crate) fn check_found<T: Word>(
+        &self,
+        row: &dyn Display,
+        found: &[Option<T>],
+        len: usize,
+        miss: T,
+        expected: impl Fn(usize) -> T + Sync,
+    ) -> Result<Checksum> {
+        let found: Vec<T> = found.par_iter().map(|value| value.unwrap_or(miss)).collect();
+        self.check_slice(row, "values", &found, 0..len, miss, expected)
     }
 
     /// Compares one number with what is right, as [`Session::check`] does many.

@@ -73,11 +73,8 @@ fn pinned_by<K: AnyKey>(
         let below: Vec<usize> = probes.par_iter().map(|probe| keys.partition_point(|key| key <= probe)).collect();
         let before = |i: usize| below[i].checked_sub(1).filter(|&at| group(keys[at]) == group(probes[i]));
         let mut out = session.device.pinned::<u32>(count)?;
-        let timing = session.time_on_cpu(
-            &mut out,
-            |out| out.fill(0),
-            |out| Ok(tree.asof_many_pinned(&probes, &AsOf::backward(), u32::MAX, out, None)?),
-        )?;
+        let timing = session
+            .time_into(&mut out, |out| tree.asof_many_pinned(&probes, &AsOf::backward(), u32::MAX, out, None))?;
         let what = format!("as-of from pinned memory, {bits}, {}", order.name());
         let wanted = |i: usize| before(i).map_or(u32::MAX, |at| at as u32);
         let checksum = session.check_slice(&what, "rows", &out, 0..count, u32::MAX, wanted)?;

@@ -32,6 +32,5 @@ fn check<W: BenchWord>(session: &Session, subject: &Subject<W>) -> Result<Checks
         None => data.sorted_batch(1, false, session.seed).expect("hits are always to be had"),
     };
     let found = subject.tree.get_many(&batch.queries)?;
-    let found: Vec<W> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&"build_sorted", "values", &found, 0..batch.queries.len(), miss(), |i| batch.value(i))
+    session.check_found(&"build_sorted", &found, batch.queries.len(), miss(), |i| batch.value(i))
 }

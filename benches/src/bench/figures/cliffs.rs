@@ -84,19 +84,9 @@ fn build<I>(
 ) -> Result<I> {
     session.doing("build_sorted from slices");
     let device = session.device.clone();
-    let mut built = None;
-    let timing = session.time_on_cpu(
-        &mut built,
-        |built| *built = None,
-        |built| {
-            *built = Some(make(&device, keys, values)?);
-            Ok(())
-        },
-    )?;
-    let built = built.expect("built at least once");
+    let (timing, built) = session.time_making(|| make(&device, keys, values))?;
     let found = get(&built, keys)?;
-    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
-    let checksum = session.check_slice(&"build_sorted", "values", &found, 0..keys.len(), u64::MAX, |i| values[i])?;
+    let checksum = session.check_found(&"build_sorted", &found, keys.len(), u64::MAX, |i| values[i])?;
     let bytes = PAIR * keys.len();
     let ceiling = bus::<u8, u8>(session, bytes, 0)?;
     push(session, index, ("build_sorted", keys.len(), keys.len()), (timing, checksum), (bytes, ceiling), None);
@@ -199,10 +189,9 @@ fn in_sync(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
             Ok(())
         },
     )?;
-    let found: Vec<u64> =
-        mirrored.device_index().get_many(&changed)?.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
     let what = "mirrored updates";
-    let checksum = session.check_slice(&what, "values", &found, 0..count, u64::MAX, |i| new(i, run))?;
+    let checksum =
+        session.check_found(&what, &mirrored.device_index().get_many(&changed)?, count, u64::MAX, |i| new(i, run))?;
     let bytes = PAIR * count;
     let ceiling = bus::<u8, u8>(session, bytes, 0)?;
     push(session, "harmonia", (what, count, keys.len()), (timing, checksum), (bytes, ceiling), None);
@@ -220,15 +209,7 @@ fn copies_out(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u64]) ->
     };
 
     session.doing("pairs()");
-    let mut pairs = Vec::new();
-    let timing = session.time_on_cpu(
-        &mut pairs,
-        |pairs| *pairs = Vec::new(),
-        |pairs| {
-            *pairs = tree.pairs()?;
-            Ok(())
-        },
-    )?;
+    let (timing, pairs) = session.time_making(|| tree.pairs())?;
     let (found_keys, found_values): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
     let checksum = check(session, "pairs", &found_keys, &found_values)?;
     push(session, "lanetree", ("pairs", len, len), (timing, checksum), (bytes, ceiling), None);

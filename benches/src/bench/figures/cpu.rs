@@ -100,13 +100,8 @@ fn run<W: BenchWord>(
     what: &str,
 ) -> Result<Row> {
     let mut out = vec![None; batch.queries.len()];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(None),
-        |out| pool.install(|| competitor.get_into(&batch.queries, out)),
-    )?;
-    let out: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = session.check_slice(&what, "values", &out, 0..batch.queries.len(), miss(), |i| batch.value(i))?;
+    let timing = session.time_into(&mut out, |out| pool.install(|| competitor.get_into(&batch.queries, out)))?;
+    let checksum = session.check_found(&what, &out, batch.queries.len(), miss(), |i| batch.value(i))?;
     let row = Row::new(FIGURE.name, competitor.name(), "get", out.len(), timing, checksum).on("cpu");
     let bytes_per_key = competitor.bytes_per_key();
     Ok(data

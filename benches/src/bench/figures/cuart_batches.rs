@@ -46,22 +46,14 @@ fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Resu
     let bytes = data.bytes(count, |query| data.query(1, query));
     let bus = bus::<u8, u32>(session, bytes.len(), count)?;
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(None),
-        |out| Ok(subject.tree.get_many_into(keys(data.width, &bytes), out)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_into(keys(data.width, &bytes), out))?;
     let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
     checked(session, subject, "get_many_into", &found, timing, bus)?;
     drop((out, found));
 
     let (mut pinned, mut out) = (session.device.pinned::<u8>(bytes.len())?, session.device.pinned::<u32>(count)?);
     pinned.copy_from_slice(&bytes);
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(0),
-        |out| Ok(subject.tree.get_many_pinned(data.width, &pinned, 0, out, None)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_pinned(data.width, &pinned, 0, out, None))?;
     checked(session, subject, "get_many_pinned", &out, timing, bus)
 }
 

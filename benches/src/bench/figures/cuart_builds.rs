@@ -80,16 +80,7 @@ fn on_device(
 
 /// Times a build; each run's tree is gone before the next.
 fn built(session: &Session, build: impl Fn() -> Result<Cuart<u32>>) -> Result<(Timing, Cuart<u32>)> {
-    let mut tree = None;
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            *tree = Some(build()?);
-            Ok(())
-        },
-    )?;
-    Ok((timing, tree.expect("built at least once")))
+    session.time_making(build)
 }
 
 /// Of a tree from which an eighth of the keys was taken away and put back.

@@ -61,11 +61,9 @@ fn of_batch(session: &Session, mixed: &Mixed, way: Way, tree: &Tree, count: usiz
     let queries = mixed.pack(count, |query| data.query(1, query));
     let keys = queries.keys()?;
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(&mut out, |out| out.fill(None), |out| Ok(tree.get_many_into(keys, out)?))?;
-    let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
+    let timing = session.time_into(&mut out, |out| tree.get_many_into(keys, out))?;
     let operation = way.name(mixed);
-    let checksum =
-        session.check_slice(&operation, "values", &found, 0..count, 0, |query| data.query(1, query) as u32 + 1)?;
+    let checksum = session.check_found(&operation, &out, count, 0, |query| data.query(1, query) as u32 + 1)?;
     let row = Row::new(FIGURE.name, "cuart", operation, count, timing, checksum).on(session.device_name());
     Ok(mixed.label(row, tree).with("bytes_moved", queries.byte_len() + 4 * count))
 }

@@ -154,8 +154,7 @@ impl Subject {
             let mut out = vec![None; count];
             let timing =
                 session.time_on_cpu(&mut out, |out| out.fill(Some(0)), |out| Ok(tree.get_many_into(queries, out)?))?;
-            let found: Vec<u32> = out.into_iter().map(|value| value.unwrap_or(MISS)).collect();
-            let checksum = session.check_slice(&"get_many_into", "values", &found, 0..count, MISS, right)?;
+            let checksum = session.check_found(&"get_many_into", &out, count, MISS, right)?;
             rows.push(session, ("cuart", "get_many_into", place), timing, checksum);
         }
 
@@ -202,10 +201,7 @@ impl Subject {
         rows.push(session, ("sorted Vec", "prefix spans", "cpu"), timing, checksum);
 
         for (tree, place) in self.trees(session) {
-            let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
-                *out = tree.prefix_span_many(prefixes)?;
-                Ok(())
-            })?;
+            let (timing, out) = session.time_making(|| tree.prefix_span_many(prefixes))?;
             let checksum =
                 session.check_slice(&"prefix_span_many", "spans", &words(&out), 0..2 * count, u64::MAX, right)?;
             rows.push(session, ("cuart", "prefix_span_many", place), timing, checksum);
@@ -257,10 +253,7 @@ impl Subject {
 
         let batch = ByteKeysBuf::encode(&addresses);
         for (tree, place) in self.trees(session) {
-            let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
-                *out = tree.upper_bound_many(&batch)?;
-                Ok(())
-            })?;
+            let (timing, out) = session.time_making(|| tree.upper_bound_many(&batch))?;
             let checksum = session.check_slice(&"upper_bound_many", "ranks", &out, 0..count, u64::MAX, right)?;
             rows.push(session, ("cuart", "upper_bound_many", place), timing, checksum);
         }

@@ -129,8 +129,7 @@ fn time(
     )?;
     let (subject, path, failed) = state;
     failed?;
-    let found: Vec<u64> = subject.get_many(batch)?.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&what, "values", &found, 0..batch.len(), miss(), |i| value_of(batch[i]))?;
+    session.check_found(&what, &subject.get_many(batch)?, batch.len(), miss(), |i| value_of(batch[i]))?;
     Ok((timing, path.expect("a batch")))
 }
 

@@ -1,7 +1,7 @@
 //! CUBPT's figures 9 to 16: batches of inserts into trees, uniform and skewed, against PBI and PALM.
 
-use crate::bench::batches::{MAPPINGS, Sent, Spread, batch, keys, of_paper, values};
-use crate::bench::data::{miss, value_of};
+use crate::bench::batches::{MAPPINGS, Sent, Spread, all_are_there, batch, keys, of_paper, values};
+use crate::bench::data::miss;
 use crate::bench::error::Result;
 use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
@@ -81,7 +81,7 @@ fn compare(
             };
             let mut found = vec![None; batch.len()];
             tree.get_into(batch, &mut found);
-            all_are_there(session, what, batch, found)?;
+            all_are_there(session, &what, batch, &found)?;
             Ok(report)
         })?;
         let of = |part: fn(&Report) -> f64| Timing::of(reports.iter().map(part).collect());
@@ -153,14 +153,9 @@ fn on_device(
             },
         )?);
         let tree = tree.expect("made before")?;
-        all_are_there(session, what, batch, tree.get_many(batch)?)?;
-        all_are_there(session, what, sorted, tree.get_many(sorted)?)?;
+        all_are_there(session, &what, batch, &tree.get_many(batch)?)?;
+        all_are_there(session, &what, sorted, &tree.get_many(sorted)?)?;
     }
     let all = timings.pop().expect("two");
     Ok((timings.pop().expect("two"), all))
-}
-
-fn all_are_there(session: &Session, what: &str, keys: &[u64], found: Vec<Option<u64>>) -> Result<()> {
-    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i])).map(drop)
 }

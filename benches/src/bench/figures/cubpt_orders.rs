@@ -82,24 +82,13 @@ fn build(
         true => BuildScratch::for_sorted(&session.device)?,
         false => BuildScratch::for_unsorted(&session.device, keys.len())?,
     };
-    let mut tree = None;
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            let pairs = (&pairs.0, &pairs.1);
-            *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(&session.stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-                false => builder.build_on(&session.stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-            });
-            Ok(())
-        },
-    )?;
+    let (timing, tree) = session.time_making(|| match is_sorted {
+        true => builder.build_sorted_on(&session.stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+        false => builder.build_on(&session.stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+    })?;
     drop(scratch);
-    let tree = tree.expect("built at least once");
     let found = tree.get_many(keys)?;
-    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))?;
+    let checksum = session.check_found(&what, &found, keys.len(), miss(), |i| value_of(keys[i]))?;
     let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
     let row = Row::new(FIGURE.name, "cubpt", operation, keys.len(), timing, checksum).on(session.device_name());
     session.push(label(row, &tree));
@@ -175,9 +164,8 @@ fn batches_of(
         )?;
         core::mem::replace(&mut state.outcome, Ok(()))?;
         let found = state.index.get_many(&keys)?;
-        let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
         let expected = |i: usize| if is_insert { value_of(keys[i]) } else { miss() };
-        let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
+        let checksum = session.check_found(&what, &found, count, miss(), expected)?;
         let operation = if is_insert { "insert" } else { "remove" };
         let row = Row::new(FIGURE.name, "cubpt", operation, count, timing, checksum).on(session.device_name());
         session.push(label(row, state.index));

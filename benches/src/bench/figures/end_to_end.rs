@@ -37,30 +37,18 @@ fn look_ups<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result
     let bus = bus::<W, W>(session, count, count)?;
 
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(None),
-        |out| Ok(subject.tree.get_many_into(&batch.queries, out)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_into(&batch.queries, out))?;
     let found: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
     push_found(session, subject, "get_many_into", &batch, &found, timing, bus)?;
 
     let mut out = vec![W::default(); count];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(W::default()),
-        |out| Ok(subject.tree.get_many_or(&batch.queries, miss(), out)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_or(&batch.queries, miss(), out))?;
     push_found(session, subject, "get_many_or", &batch, &out, timing, bus)?;
 
     let mut queries = session.device.pinned::<W>(count)?;
     queries.copy_from_slice(&batch.queries);
     let mut out = session.device.pinned::<W>(count)?;
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(W::default()),
-        |out| Ok(subject.tree.get_many_pinned(&queries, miss(), out, None)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_pinned(&queries, miss(), out, None))?;
     push_found(session, subject, "get_many_pinned", &batch, &out, timing, bus)?;
     SMALL.into_iter().filter(|&count| count <= batch.queries.len()).try_for_each(|n| small(session, subject, &batch, n))
 }
@@ -132,15 +120,7 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<(
     let bus = bus::<u8, u8>(session, there, back)?;
     let tree = &subject.tree;
 
-    let mut out = Ranges::default();
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| *out = Ranges::default(),
-        |out| {
-            *out = tree.range_many(wanted.ranges.iter().cloned())?;
-            Ok(())
-        },
-    )?;
+    let (timing, mut out) = session.time_making(|| tree.range_many(wanted.ranges.iter().cloned()))?;
     push_ranges(session, subject, "range_many", &wanted, &out, timing, bus)?;
 
     let poison = |out: &mut Ranges<W, W>| {

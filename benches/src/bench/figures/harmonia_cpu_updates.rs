@@ -186,10 +186,9 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
             for (change, (keys, values)) in Change::ALL.into_iter().zip(&batches) {
                 if competitor.run(change, (keys, values))? {
                     let found = competitor.index.get(keys)?;
-                    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
                     let what = format!("{}, {} of {}", competitor.name, change.name(), power(count as u64));
                     let expected = |i: usize| if change == Change::Remove { miss() } else { values[i] };
-                    let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
+                    let checksum = session.check_found(&what, &found, count, miss(), expected)?;
                     checksums[change as usize] = checksum;
                 }
             }

@@ -166,9 +166,8 @@ fn of_batch(
     )?;
     core::mem::replace(&mut state.failed, Ok(()))?;
     let found = state.tree.get_many(&state.words)?;
-    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
     let expected = |i: usize| if kinds[i] == REMOVE { miss() } else { state.value(batch, i) };
-    let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
+    let checksum = session.check_found(&what, &found, count, miss(), expected)?;
     let stats = state.tree.stats();
     let row = Row::new(FIGURE.name, "harmonia", batch.name(), count, timing, checksum)
         .on(session.device_name())

@@ -91,8 +91,7 @@ fn of_share(session: &Session, subject: &mut RegularSubject, count: usize, share
     let (asked, inserted) = (state.keys(true), state.keys(false));
     let State { subject, found, removed, .. } = state;
     removed?;
-    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let of_gets = session.check_slice(&what, "values", &found, 0..asked.len(), miss(), |i| value_of(asked[i]))?;
+    let of_gets = session.check_found(&what, &found, asked.len(), miss(), |i| value_of(asked[i]))?;
     let checksum = of_gets.and(subject.are_there(session, what, &inserted)?);
     subject.tree.remove_many(&inserted)?;
     let row = subject.row(session, FIGURE.name, "mixed", (count, timing, checksum));

@@ -61,7 +61,7 @@ impl Asked {
         if !session.has_time(format_args!("host, {operation}, {}", self.order.name())) {
             return Ok(());
         }
-        let (timing, made) = session.time_making(|| Ok(call()?))?;
+        let (timing, made) = session.time_making(|| call())?;
         let checksum = check(session, operation, made)?;
         self.push(session, (operation, count), bytes, timing, checksum)
     }
@@ -108,24 +108,20 @@ fn look_ups(session: &mut Session, asked: Asked, tree: &Tree, batch: &Batch<u64>
     )?;
 
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(&mut out, |out| out.fill(None), |out| Ok(tree.get_many_into(keys, out)?))?;
+    let timing = session.time_into(&mut out, |out| tree.get_many_into(keys, out))?;
     let found: Vec<u64> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
     let checksum = values(session, "get_many_into", &found)?;
     asked.push(session, ("get_many_into", count), [there, back + bits], timing, checksum)?;
 
     let mut out = vec![0; count];
-    let timing = session.time_on_cpu(&mut out, |out| out.fill(0), |out| Ok(tree.get_many_or(keys, miss(), out)?))?;
+    let timing = session.time_into(&mut out, |out| tree.get_many_or(keys, miss(), out))?;
     let checksum = values(session, "get_many_or", &out)?;
     asked.push(session, ("get_many_or", count), [there, back], timing, checksum)?;
 
     let mut queries = session.device.pinned::<u64>(count)?;
     queries.copy_from_slice(keys);
     let mut out = session.device.pinned::<u64>(count)?;
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(0),
-        |out| Ok(tree.get_many_pinned(&queries, miss(), out, None)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| tree.get_many_pinned(&queries, miss(), out, None))?;
     let checksum = values(session, "get_many_pinned", &out)?;
     drop((queries, out));
     asked.push(session, ("get_many_pinned", count), [there, back], timing, checksum)?;

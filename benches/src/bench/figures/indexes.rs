@@ -54,13 +54,8 @@ where
         let timing = session.time_call(&mut out, |out| form.get(&session.stream, &queries, out, None, miss))?;
         ("get", timing, session.check(&what, "values", &out, batch, miss, |query| value(place(query)))?)
     } else {
-        let mut out = Vec::new();
-        let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
-            *out = index.get_many(queries)?;
-            Ok(())
-        })?;
-        let found: Vec<ValueOf<B>> = out.into_iter().map(|value| value.unwrap_or(miss)).collect();
-        let checksum = session.check_slice(&what, "values", &found, 0..batch, miss, |query| value(place(query)))?;
+        let (timing, found) = session.time_making(|| index.get_many(queries))?;
+        let checksum = session.check_found(&what, &found, batch, miss, |query| value(place(query)))?;
         ("get_many", timing, checksum)
     };
     let words = (core::any::type_name::<KeyOf<B::Index>>(), ValueOf::<B>::NAME);

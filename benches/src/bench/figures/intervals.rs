@@ -7,7 +7,7 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::intervals::{DeviceRows, Scratch};
-use lanetree::{Buffer, IntervalIndex, Pool};
+use lanetree::{IntervalIndex, Pool};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -93,7 +93,7 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let len = nests.starts.len();
     let intervals = (session.device.upload(&nests.starts)?, session.device.upload(&nests.ends)?);
     let pool = Pool::new(&session.device).device().stream()?;
-    let build = || Ok(IntervalIndex::<u64, u32>::build_on(&pool, &intervals.0, &intervals.1, None, len)?);
+    let build = || IntervalIndex::<u64, u32>::build_on(&pool, &intervals.0, &intervals.1, None, len);
     let (building, index) = session.time_making(build)?;
     drop(intervals);
     let bytes = index.bytes() as f64 / len as f64;

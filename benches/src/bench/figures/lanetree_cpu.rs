@@ -169,8 +169,7 @@ fn in_turns<W: BenchWord>(
         for Times { who, ms, last } in &mut times {
             let mut out = vec![Some(miss()); count];
             let taken = indexes.get_into(*who, pool, &queries, &mut out)?;
-            let out: Vec<W> = out.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-            *last = session.check_slice(&who.index(), "values", &out, 0..count, miss(), |i| value_of(queries[i]))?;
+            *last = session.check_found(&who.index(), &out, count, miss(), |i| value_of(queries[i]))?;
             if round > 0 {
                 ms.push(taken);
             }

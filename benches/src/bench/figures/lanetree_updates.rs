@@ -74,20 +74,11 @@ fn build(
         true => BuildScratch::for_sorted(&pooled)?,
         false => BuildScratch::for_unsorted(&pooled, keys.len())?,
     };
-    let pairs = (&pairs.device.0, &pairs.device.1);
-    let mut tree = None;
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-                false => builder.build_on(stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-            });
-            Ok(())
-        },
-    )?;
-    let tree: LaneTree<u64, u64> = tree.expect("built at least once");
+    let pairs = &pairs.device;
+    let (timing, tree) = session.time_making(|| match is_sorted {
+        true => builder.build_sorted_on(stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+        false => builder.build_on(stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+    })?;
     let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
     let checksum = all_are_there(session, operation, &tree, keys)?;
     let row = Row::new(FIGURE.name, "lanetree", operation, keys.len(), timing, checksum).on(session.device_name());

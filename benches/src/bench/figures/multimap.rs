@@ -90,7 +90,7 @@ impl Subject {
         let turned = |of: &[u64]| (0..len).into_par_iter().map(|i| of[permutation.image(i)]).collect();
         let unsorted = (session.device.upload(&turned(&keys))?, session.device.upload(&turned(&values))?);
         drop((keys, values));
-        let build = || Ok(MultiMap::build_on(&self.stream, &unsorted.0, &unsorted.1, len)?);
+        let build = || MultiMap::build_on(&self.stream, &unsorted.0, &unsorted.1, len);
         let (timing, made): (_, Map) = session.time_making(build)?;
         let asked = self.some_ranks(session, 1 << 10);
         let mut rows = made.get_all_many(&self.keys_of(&asked))?;
@@ -193,15 +193,7 @@ impl Subject {
     fn host_form(&self, session: &mut Session, most: usize) -> Result<()> {
         let ranks = self.some_ranks(session, most);
         let keys = self.keys_of(&ranks);
-        let mut rows = ValueRows::default();
-        let timing = session.time_on_cpu(
-            &mut rows,
-            |rows| *rows = ValueRows::default(),
-            |rows| {
-                *rows = self.map.get_all_many(&keys)?;
-                Ok(())
-            },
-        )?;
+        let (timing, rows) = session.time_making(|| self.map.get_all_many(&keys))?;
         let checksum = self.check_rows(session, "get_all_many", &ranks, &rows, false)?;
         let row = self.row(session, "get_all_many", keys.len(), timing, checksum);
         session.push(row.with("found", rows.values.len() as u64).with("bytes_moved", 16 * rows.values.len() as u64));
@@ -339,9 +331,7 @@ impl Subject {
         };
         let mut checksum = session.check_slice(&what, "counts", &counts, 0..count, u64::MAX, of)?;
         let found = map.last_many(last)?;
-        let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-        checksum =
-            checksum.and(session.check_slice(&what, "values", &found, 0..count, miss(), |i| value_of(!last[i]))?);
+        checksum = checksum.and(session.check_found(&what, &found, count, miss(), |i| value_of(!last[i]))?);
         let bytes = map.stats().bytes() as f64 / map.len() as f64;
         let row = self.row(session, &operation, count, timing, checksum).with("bytes_per_key", bytes);
         session.push(row.with("bytes_x_lanetree", bytes / self.lanetree));

@@ -207,7 +207,7 @@ impl<I: Forms> Subject<'_, I> {
         let count = batch.queries.len();
         let (mut queries, mut out) = (session.device.pinned(count)?, session.device.pinned(count)?);
         queries.copy_from_slice(&batch.queries);
-        let timing = session.time_on_cpu(&mut out, |out| out.fill(0), |out| self.index.get_pinned(&queries, out))?;
+        let timing = session.time_into(&mut out, |out| self.index.get_pinned(&queries, out))?;
         self.push_values(session, "get_many_pinned", order, timing, batch, [(0, &out[..])].into_iter())
     }
 
@@ -301,7 +301,7 @@ impl<I: Forms> Subject<'_, I> {
     }
 
     fn get_many(&self, session: &mut Session, operation: &str, batch: &Batch<u64>, order: Order) -> Result<()> {
-        let (timing, found) = timed(session, || Ok(self.index.get_many(&batch.queries)?))?;
+        let (timing, found) = session.time_making(|| self.index.get_many(&batch.queries))?;
         let values: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
         self.push_values(session, operation, order, timing, batch, [(0, &values[..])].into_iter())
     }
@@ -338,7 +338,7 @@ impl<I: Forms> Subject<'_, I> {
 
         self.get_many(session, "get_many", batch, order)?;
 
-        let (timing, found) = timed(session, || Ok(self.index.predecessor_many(keys)?))?;
+        let (timing, found) = session.time_making(|| self.index.predecessor_many(keys))?;
         let values: Vec<u64> = found.into_par_iter().map(|pair| pair.map_or(miss(), |pair| pair.1)).collect();
         let checksum =
             session.check_slice(&"predecessor_many", "values", &values, 0..count, miss(), |i| batch.value(i))?;
@@ -353,7 +353,7 @@ impl<I: Forms> Subject<'_, I> {
         self.ranges_on_device(session, &ranks, order)?;
         let range = |&rank: &usize| KeyRange::new(self.data.keys[rank]..).limit(LENGTH as u64);
         let ranges: Vec<KeyRange<u64>> = ranks.iter().map(range).collect();
-        let (timing, found) = timed(session, || Ok(self.index.range_many(&ranges)?))?;
+        let (timing, found) = session.time_making(|| self.index.range_many(&ranges))?;
         let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
         let all = 0..count * LENGTH;
         let checksum = session.check_slice(&"range_many", "values", &found.values, all, miss(), value)?;
@@ -405,18 +405,4 @@ impl<I: Forms> Subject<'_, I> {
         }
         Ok(())
     }
-}
-
-/// Times a call that makes its result anew, by the CPU's clock; the last result. Each is freed, untimed, before the next call.
-fn timed<T: Default>(session: &mut Session, call: impl Fn() -> Result<T>) -> Result<(Timing, T)> {
-    let mut result = T::default();
-    let timing = session.time_on_cpu(
-        &mut result,
-        |result| *result = T::default(),
-        |result| {
-            *result = call()?;
-            Ok(())
-        },
-    )?;
-    Ok((timing, result))
 }

@@ -60,21 +60,11 @@ fn build<W: BenchWord>(
         true => BuildScratch::for_sorted(&session.device)?,
         false => BuildScratch::for_unsorted(&session.device, data.len())?,
     };
-    let mut tree = None;
     let builder = Builder::<W, W>::default();
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            let pairs = (&pairs.0, &pairs.1);
-            *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(&session.stream, pairs.0, pairs.1, data.len(), &mut scratch)?,
-                false => builder.build_on(&session.stream, pairs.0, pairs.1, data.len(), &mut scratch)?,
-            });
-            Ok(())
-        },
-    )?;
-    let tree = tree.expect("built at least once");
+    let (timing, tree) = session.time_making(|| match is_sorted {
+        true => builder.build_sorted_on(&session.stream, &pairs.0, &pairs.1, data.len(), &mut scratch),
+        false => builder.build_on(&session.stream, &pairs.0, &pairs.1, data.len(), &mut scratch),
+    })?;
     drop(scratch);
     let checksum = all_are_there(session, &what, &tree, &data.keys)?;
     push(session, data, &tree, (operation, data.len()), (timing, checksum), 0);

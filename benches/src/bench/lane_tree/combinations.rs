@@ -145,14 +145,14 @@ impl<'a> Combinations<'a> {
         if !session.has_time(&what) {
             return Ok(());
         }
-        let (timing, made) = session.time_making(|| Ok(make()?))?;
+        let (timing, made) = session.time_making(|| make())?;
         session.expect(&what, "pairs", made.len(), len as u64)?;
         let mut checksum = Checksum::default();
         for asked in [&second.keys, &self.data.keys] {
             let asked: Vec<u64> = asked.iter().copied().step_by(asked.len().div_ceil(ASKED)).collect();
-            let found: Vec<u64> = made.get_many(&asked)?.into_iter().map(|value| value.unwrap_or(miss())).collect();
             let expected = |i: usize| right(asked[i]).unwrap_or(miss());
-            checksum = checksum.and(session.check_slice(&what, "values", &found, 0..asked.len(), miss(), expected)?);
+            checksum =
+                checksum.and(session.check_found(&what, &made.get_many(&asked)?, asked.len(), miss(), expected)?);
         }
         // The pairs of both sides that must be read, and the pairs of the result.
         let is_of_batch = operation.ends_with("_sorted") || operation.ends_with("_sorted_on");
@@ -208,7 +208,7 @@ impl<'a> Combinations<'a> {
         let (keys, values, _) = &out;
         let (mut build, stream) = (BuildScratch::for_sorted(device)?, device.stream()?);
         let (timing, made): (_, Tree) =
-            session.time_making(|| Ok(LaneTree::builder().build_sorted_on(&stream, keys, values, all, &mut build)?))?;
+            session.time_making(|| LaneTree::builder().build_sorted_on(&stream, keys, values, all, &mut build))?;
         session.expect(&"build_sorted_on", "pairs", made.len(), all as u64)?;
         let asked: Vec<u64> = expected.iter().copied().step_by(all.div_ceil(ASKED)).collect();
         let found = made.lower_bound_many(&asked)?;
