@@ -161,10 +161,24 @@ impl Session {
         &self,
         out: &mut O,
         mut prepare: impl FnMut(&mut O),
+        work: impl FnMut(&mut O) -> Result<()>,
+    ) -> Result<Timing> {
+        let prepare = |out: &mut O| {
+            prepare(out);
+            Ok(())
+        };
+        self.time_prepared(out, prepare, work)
+    }
+
+    /// [`Session::time_on_cpu`], if what is to be done before each run may fail.
+    pub(crate) fn time_prepared<O>(
+        &self,
+        out: &mut O,
+        mut prepare: impl FnMut(&mut O) -> Result<()>,
         mut work: impl FnMut(&mut O) -> Result<()>,
     ) -> Result<Timing> {
         self.repeat(|| {
-            prepare(out);
+            prepare(out)?;
             let start = Instant::now();
             work(out)?;
             Ok(start.elapsed().as_secs_f64() * 1e3)
@@ -186,6 +200,54 @@ impl Session {
             },
         )?;
         Ok((timing, made.expect("made at least once")))
+    }
+
+    /// Times work by the CPU's clock on something that is made anew, untimed, for each run; with the last of it, and what the work
+    /// gave.
+    pub(crate) fn time_on_fresh<T, R, E>(
+        &self,
+        mut make: impl FnMut() -> core::result::Result<T, E>,
+        mut work: impl FnMut(&mut T) -> Result<R>,
+    ) -> Result<(Timing, T, R)>
+    where
+        Error: From<E>,
+    {
+        let mut state = (None, None);
+        let timing = self.time_prepared(
+            &mut state,
+            |(made, _)| {
+                // One at a time: the memory may not be enough for two.
+                *made = None;
+                *made = Some(make()?);
+                Ok(())
+            },
+            |(made, result)| {
+                *result = Some(work(made.as_mut().expect("made before"))?);
+                Ok(())
+            },
+        )?;
+        let (made, result) = state;
+        Ok((timing, made.expect("made before"), result.expect("at least one run")))
+    }
+
+    /// Times the parts of a batch by the CPU's clock, all at the same time: a thread each, if there are several.
+    pub(crate) fn time_parts<P: Send>(
+        &self,
+        parts: &mut [P],
+        clear: impl Fn(&mut P) -> Result<()>,
+        ask: impl Fn(&mut P) -> Result<()> + Sync,
+    ) -> Result<Timing> {
+        self.time_prepared(
+            &mut &mut *parts,
+            |parts| parts.iter_mut().try_for_each(&clear),
+            |parts| match parts {
+                [part] => ask(part),
+                parts => std::thread::scope(|scope| {
+                    let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(|| ask(part))).collect();
+                    threads.into_iter().try_for_each(|thread| thread.join().expect("a part has an outcome"))
+                }),
+            },
+        )
     }
 
     fn repeat(&self, run: impl FnMut() -> Result<f64>) -> Result<Timing> {

@@ -42,7 +42,7 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     let bytes = data.bytes(data.len, |rank| order[rank]);
     let values: Vec<u32> = order.par_iter().map(|&i| i as u32 + 1).collect();
     let sorted = keys(data.width, &bytes);
-    let (timing, tree) = built(session, || Ok(Cuart::builder().build_sorted(&session.device, sorted, &values)?))?;
+    let (timing, tree) = session.time_making(|| Cuart::builder().build_sorted(&session.device, sorted, &values))?;
     let stats = tree.stats();
     let mut subject = Built { subject: Subject { data, stats, of_gathers: None, tree }, order };
     let baseline = push(session, &subject, "build_sorted on the CPU", timing, None)?;
@@ -73,14 +73,9 @@ fn on_device(
     operation: &str,
     baseline: f64,
 ) -> Result<()> {
-    let (timing, tree) = built(session, || Ok(Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1)?))?;
+    let (timing, tree) = session.time_making(|| Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1))?;
     built_before.subject.tree = tree;
     push(session, built_before, operation, timing, Some(baseline)).map(drop)
-}
-
-/// Times a build; each run's tree is gone before the next.
-fn built(session: &Session, build: impl Fn() -> Result<Cuart<u32>>) -> Result<(Timing, Cuart<u32>)> {
-    session.time_making(build)
 }
 
 /// Of a tree from which an eighth of the keys was taken away and put back.
@@ -92,23 +87,13 @@ fn compaction(session: &mut Session, built: &mut Built, baseline: f64) -> Result
     let batch = DeviceKeys::upload(&session.device, keys(data.width, &bytes))?;
     let values = session.device.upload(&values)?;
     let mut scratch = ChangeScratch::for_inserts(&session.device, count, UpdateEngine::Auto)?;
-    let mut failed = Ok(());
-    let mut change = |tree: &mut Cuart<u32>| -> Result<()> {
+    let change = |tree: &mut Cuart<u32>| -> Result<()> {
         tree.remove_on(&session.stream, &batch)?;
         tree.insert_on(&session.stream, &batch, &values, &mut scratch)?;
         session.stream.synchronize()?;
         session.expect(&"compact", "is_compact, before it", tree.is_compact().into(), 0)
     };
-    let timing = session.time_on_cpu(
-        &mut built.subject.tree,
-        |tree| {
-            if failed.is_ok() {
-                failed = change(tree);
-            }
-        },
-        |tree| Ok(tree.compact().map(drop)?),
-    )?;
-    failed?;
+    let timing = session.time_prepared(&mut built.subject.tree, change, |tree| Ok(tree.compact().map(drop)?))?;
     push(session, built, "compact", timing, Some(baseline)).map(drop)
 }
 

@@ -108,17 +108,8 @@ fn of_batch(session: &mut Session, subject: &mut Subject<u32>, count: usize) -> 
             scratch: ChangeScratch::for_updates(&device, count, UpdateEngine::HashTable)?.one_table(2 * count)?,
             removed: 0,
         };
-        let mut failed = Ok(());
-        let timing = session.time_on_cpu(
-            &mut state,
-            |state| {
-                if let (Ok(()), Err(error)) = (&failed, state.restore(session)) {
-                    failed = Err(error);
-                }
-            },
-            |state| state.run(session, way),
-        )?;
-        failed?;
+        let timing =
+            session.time_prepared(&mut state, |state| state.restore(session), |state| state.run(session, way))?;
         let removed = state.removed;
         let of_key = |key: u64| last.of(key).map(|query| written(query as usize));
         let keys_removed = (0..data.len as u64).into_par_iter().count_if(|&key| of_key(key) == Some(NIL)) as u64;

@@ -58,28 +58,18 @@ fn of_new_keys(session: &mut Session, subject: &mut Subject<u32>, count: usize) 
         scratch: ChangeScratch::for_inserts(&session.device, count, UpdateEngine::Auto)?,
         tree: &mut subject.tree,
     };
-    let mut failed = Ok(());
-    let prepare = |state: &mut State<'_>, failed: &mut Result<()>, remove: bool| {
-        let done = if remove { state.remove(session) } else { state.insert(session) };
-        if let (Ok(()), Err(error)) = (&failed, done) {
-            *failed = Err(error);
-        }
-    };
-    let inserting =
-        session.time_on_cpu(&mut state, |state| prepare(state, &mut failed, true), |it| it.insert(session))?;
+    let inserting = session.time_prepared(&mut state, |it| it.remove(session), |it| it.insert(session))?;
     let mut out = session.device.alloc::<u32>(count)?;
     state.tree.on(&session.stream).miss(0).get(&state.batch, &mut out)?;
     session.stream.synchronize()?;
     let (len, all) = (state.tree.len(), (data.len + count) as u64);
     session.expect(&"insert", "len", len, all)?;
     let inserted = session.check(&"insert", "values", &out, count, 0, |i| i as u32 + 1)?;
-    let removing =
-        session.time_on_cpu(&mut state, |state| prepare(state, &mut failed, false), |it| it.remove(session))?;
+    let removing = session.time_prepared(&mut state, |it| it.insert(session), |it| it.remove(session))?;
     state.tree.on(&session.stream).miss(7).get(&state.batch, &mut out)?;
     session.stream.synchronize()?;
     session.expect(&"remove", "len", state.tree.len(), data.len as u64)?;
     let removed = session.check(&"remove", "values", &out, count, 7, |_| 7)?;
-    failed?;
     let rows = [("insert", inserting, inserted), ("remove", removing, removed)].map(|(operation, timing, checksum)| {
         let parts = ("cuart", operation.to_owned());
         let mut row = subject.row(session, FIGURE.name, parts, count, timing, checksum);

@@ -113,22 +113,21 @@ fn time(
     what: &str,
     subject: impl Subject,
 ) -> Result<(Timing, UpdatePath)> {
-    let mut state = (subject, None, Ok(()));
-    let timing = session.time_on_cpu(
+    let mut state = (subject, None);
+    let timing = session.time_prepared(
         &mut state,
-        |(subject, path, failed)| {
+        |(subject, path)| {
             if path.is_some() {
-                let removed = subject.apply(&session.stream, sent, Some(removals)).map(drop);
-                *failed = core::mem::replace(failed, Ok(())).and(removed);
+                subject.apply(&session.stream, sent, Some(removals))?;
             }
+            Ok(())
         },
-        |(subject, path, _)| {
+        |(subject, path)| {
             *path = Some(subject.apply(&session.stream, sent, None)?.path);
             Ok(())
         },
     )?;
-    let (subject, path, failed) = state;
-    failed?;
+    let (subject, path) = state;
     session.check_found(&what, &subject.get_many(batch)?, batch.len(), miss(), |i| value_of(batch[i]))?;
     Ok((timing, path.expect("a batch")))
 }

@@ -133,26 +133,13 @@ fn on_device(
     let mut sent = Sent::new(session, batch)?;
     let mut scratch = UpdateScratch::new(&pool.device(), batch.len())?;
     for is_sent in [false, true] {
-        let mut tree: Option<lanetree::Result<Cubpt<u64, u64>>> = None;
-        timings.push(session.time_on_cpu(
-            &mut tree,
-            |tree| {
-                *tree = None;
-                *tree = Some(fresh());
-            },
-            |tree| {
-                let Some(Ok(tree)) = tree else {
-                    tree.take().expect("made before")?;
-                    return Ok(());
-                };
-                if is_sent {
-                    sent.send(session)?;
-                }
-                tree.apply_on(&session.stream, Batch::inserts(&sent.device.0, &sent.device.1), &mut scratch)?;
-                Ok(())
-            },
-        )?);
-        let tree = tree.expect("made before")?;
+        let (timing, tree, _) = session.time_on_fresh(&mut fresh, |tree| {
+            if is_sent {
+                sent.send(session)?;
+            }
+            Ok(tree.apply_on(&session.stream, Batch::inserts(&sent.device.0, &sent.device.1), &mut scratch)?)
+        })?;
+        timings.push(timing);
         all_are_there(session, &what, batch, &tree.get_many(batch)?)?;
         all_are_there(session, &what, sorted, &tree.get_many(sorted)?)?;
     }

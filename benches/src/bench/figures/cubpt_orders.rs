@@ -121,7 +121,6 @@ struct State<'a> {
     /// Kinds of operations: to remove the keys.
     removals: Buffer<OpKind>,
     scratch: UpdateScratch<u64>,
-    outcome: lanetree::Result<()>,
 }
 
 impl State<'_> {
@@ -151,18 +150,10 @@ fn batches_of(
         values: session.device.upload(&values)?,
         removals: session.device.upload(&vec![OpKind::REMOVE; count])?,
         scratch: UpdateScratch::new(&pool.device(), count)?,
-        outcome: Ok(()),
     };
     for is_insert in [true, false] {
-        let timing = session.time_on_cpu(
-            &mut state,
-            |state| {
-                let done = state.apply(!is_insert);
-                state.outcome = core::mem::replace(&mut state.outcome, Ok(())).and(done);
-            },
-            |state| Ok(state.apply(is_insert)?),
-        )?;
-        core::mem::replace(&mut state.outcome, Ok(()))?;
+        let timing =
+            session.time_prepared(&mut state, |it| Ok(it.apply(!is_insert)?), |it| Ok(it.apply(is_insert)?))?;
         let found = state.index.get_many(&keys)?;
         let expected = |i: usize| if is_insert { value_of(keys[i]) } else { miss() };
         let checksum = session.check_found(&what, &found, count, miss(), expected)?;

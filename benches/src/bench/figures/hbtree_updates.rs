@@ -86,24 +86,23 @@ struct State<'a, T> {
     requests: Vec<hbtree::Request<u64, u64>>,
     round: u64,
     times: Vec<UpdateTimes>,
-    failed: Result<()>,
 }
 
 impl<'a, T> State<'a, T> {
     fn new(tree: &'a mut T, count: usize) -> Self {
-        let times = Vec::new();
-        let requests = Vec::new();
-        Self { tree, keys: vec![0; count], values: vec![0; count], requests, round: 0, times, failed: Ok(()) }
+        let (times, requests) = (Vec::new(), Vec::new());
+        Self { tree, keys: vec![0; count], values: vec![0; count], requests, round: 0, times }
     }
 
     /// Out with the last batch, in with new keys: every batch meets a tree of n pairs.
-    fn next(&mut self, seed: u64, remove: impl FnOnce(&mut T, &[u64]) -> Result<()>) {
-        if self.round > 0 && self.failed.is_ok() {
-            self.failed = remove(self.tree, &self.keys);
+    fn next(&mut self, seed: u64, remove: impl FnOnce(&mut T, &[u64]) -> Result<()>) -> Result<()> {
+        if self.round > 0 {
+            remove(self.tree, &self.keys)?;
         }
         self.round += 1;
         fresh(seed, self.round, &mut self.keys);
         self.keys.par_iter().map(|&key| value_of(key)).collect_into_vec(&mut self.values);
+        Ok(())
     }
 }
 
@@ -119,15 +118,16 @@ fn inserts(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads are there");
     let mut state = State::new(&mut subject.tree, count);
     let mut nodes = 0;
-    let timing = session.time_on_cpu(
+    let timing = session.time_prepared(
         &mut state,
         |state| {
-            state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?));
+            state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?))?;
             nodes = state.tree.stats().inner_nodes;
             if method == UpdateMethod::Whole {
                 let pairs = state.keys.iter().zip(&state.values);
                 state.requests = pairs.map(|(&key, &value)| hbtree::Request::Insert(key, value)).collect();
             }
+            Ok(())
         },
         |state| {
             if method == UpdateMethod::Whole {
@@ -139,8 +139,7 @@ fn inserts(
             Ok(())
         },
     )?;
-    let State { keys, times, failed, .. } = state;
-    failed?;
+    let State { keys, times, .. } = state;
     let new_nodes = subject.tree.stats().inner_nodes - nodes;
     let checksum = subject.are_there(session, what, &keys)?;
     // The next row begins with the same tree.
@@ -213,13 +212,13 @@ fn concurrent(session: &mut Session, size: u32, batches: &[u32]) -> Result<()> {
     for &batch in batches {
         let (count, seed) = (1 << batch, session.seed ^ u64::from(batch));
         let mut state = State::new(&mut tree, count);
-        let timing = session.time_on_cpu(
+        let timing = session.time_prepared(
             &mut state,
             |state| {
                 state.next(seed, |tree, keys| {
                     tree.remove_many(keys);
                     Ok(())
-                });
+                })
             },
             |state| {
                 state.tree.insert_many(&state.keys, &state.values);

@@ -11,7 +11,6 @@ use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::regular::fresh;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use core::mem;
 use lanetree::{BatchOf, Cuart, Device, DeviceKind, Harmonia, Mirror, Mirrored, OrderedIndex};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
@@ -240,14 +239,13 @@ struct State<I: Subject> {
     keys: I::Keys,
     values: Vec<u64>,
     bytes_sent: u64,
-    undone: lanetree::Result<()>,
 }
 
 impl<I: Subject> State<I> {
     /// Brings the pairs to what they were before the last batch.
-    fn undo(&mut self, change: Change) {
-        if self.words.is_empty() || self.undone.is_err() {
-            return;
+    fn undo(&mut self, change: Change) -> Result<()> {
+        if self.words.is_empty() {
+            return Ok(());
         }
         let before: Vec<u64> = self.words.par_iter().map(|&key| value_of(key)).collect();
         let back = match change {
@@ -255,7 +253,7 @@ impl<I: Subject> State<I> {
             Change::Update => Change::Update,
             Change::Remove => Change::Insert,
         };
-        self.undone = self.way.change(back, &self.keys, &before).map(drop);
+        Ok(self.way.change(back, &self.keys, &before).map(drop)?)
     }
 }
 
@@ -279,12 +277,11 @@ fn batches<I: Subject>(
     }
     let (seed, rank) = (session.seed ^ count as u64, keys.shuffled(session.seed));
     let empty = I::keys(&[]);
-    let mut state =
-        State { way, round: 0, words: Vec::new(), keys: empty, values: Vec::new(), bytes_sent: 0, undone: Ok(()) };
-    let timing = session.time_on_cpu(
+    let mut state = State { way, round: 0, words: Vec::new(), keys: empty, values: Vec::new(), bytes_sent: 0 };
+    let timing = session.time_prepared(
         &mut state,
         |state| {
-            state.undo(change);
+            state.undo(change)?;
             state.round += 1;
             state.words.resize(count, 0);
             match change {
@@ -296,17 +293,16 @@ fn batches<I: Subject>(
             let value = |&key: &u64| if change == Change::Update { written(key, state.round) } else { value_of(key) };
             state.values = state.words.par_iter().map(value).collect();
             state.keys = I::keys(&state.words);
+            Ok(())
         },
         |state| {
             state.bytes_sent = state.way.change(change, &state.keys, &state.values)?;
             Ok(())
         },
     )?;
-    mem::replace(&mut state.undone, Ok(()))?;
     let expected = |i: usize| if change == Change::Remove { miss() } else { state.values[i] };
     let checksum = state.way.check(session, &what, &state.keys, count, expected)?;
-    state.undo(change);
-    state.undone?;
+    state.undo(change)?;
     let row = Row::new(FIGURE.name, I::NAME, change.name(), count, timing, checksum);
     let row = match &state.way {
         Way::Mirrored(_) => row.with("bytes_sent", state.bytes_sent),
@@ -337,7 +333,7 @@ fn phases<I: Subject>(
     let reads = READS * changes;
     let mut asked: Vec<u64> = vec![0; reads];
     let mut asked_keys = I::keys(&[]);
-    let (mut round, mut undone, mut reads_ms) = (0_u64, Ok(()), Vec::new());
+    let (mut round, mut reads_ms) = (0_u64, Vec::new());
     let undo = |way: &mut Way<I>, batches: &[Part<I::Keys>; 3]| -> lanetree::Result<()> {
         let [updated, inserted, removed] = batches;
         let before = |words: &[u64]| words.par_iter().map(|&key| value_of(key)).collect();
@@ -347,12 +343,12 @@ fn phases<I: Subject>(
     };
     let cell = core::cell::RefCell::new((&mut batches, &mut asked_keys));
     let mut run = (way, vec![None; reads], 0_u64);
-    let timing = session.time_on_cpu(
+    let timing = session.time_prepared(
         &mut run,
         |(way, out, _)| {
             let (batches, asked_keys) = &mut *cell.borrow_mut();
-            if round > 0 && undone.is_ok() {
-                undone = undo(way, batches);
+            if round > 0 {
+                undo(way, batches)?;
             }
             round += 1;
             out.fill(None);
@@ -372,6 +368,7 @@ fn phases<I: Subject>(
                 *values = words.par_iter().map(value).collect();
                 *as_keys = I::keys(words);
             }
+            Ok(())
         },
         |(way, out, sent)| {
             let (batches, asked_keys) = &*cell.borrow();
@@ -385,7 +382,6 @@ fn phases<I: Subject>(
             Ok(())
         },
     )?;
-    undone?;
     let (mut way, out, sent) = run;
     let mut checksum = check_found(session, &what, &out, |i| value_of(asked[i]))?;
     for ((words, as_keys, values), (change, count)) in batches.iter().zip(parts) {

@@ -219,27 +219,10 @@ impl Subject {
             if !session.has_time(&what) {
                 continue;
             }
-            let mut state = (None, 0);
-            let timing = session.time_on_cpu(
-                &mut state,
-                |(map, _)| {
-                    *map = None;
-                    let (keys, values) = &self.sorted;
-                    *map = Some(MultiMap::build_on(&self.stream, keys, values, self.pairs.len()));
-                },
-                |(map, changed)| {
-                    let Some(Ok(map)) = map else {
-                        map.take().expect("made before")?;
-                        return Ok(());
-                    };
-                    let report = change(map)?;
-                    *changed = report.inserted + report.removed;
-                    Ok(())
-                },
-            )?;
-            let (map, changed) = state;
-            let map = map.expect("made before")?;
-            session.expect(&what, "pairs that were changed", changed, pairs)?;
+            let (sorted, len) = (&self.sorted, self.pairs.len());
+            let build = || MultiMap::build_on(&self.stream, &sorted.0, &sorted.1, len);
+            let (timing, map, report) = session.time_on_fresh(build, |map| Ok(change(map)?))?;
+            session.expect(&what, "pairs that were changed", report.inserted + report.removed, pairs)?;
             let len = self.pairs.len() as u64;
             let after = if operation == "insert_many" { len + pairs } else { len - pairs };
             session.expect(&what, "pairs", map.len(), after)?;
@@ -301,26 +284,10 @@ impl Subject {
             }
             Ok(map)
         };
-        let mut state = (None, 0);
-        let timing = session.time_on_cpu(
-            &mut state,
-            |(map, _)| {
-                *map = None;
-                *map = Some(build());
-            },
-            |(map, in_place)| {
-                let Some(Ok(map)) = map else {
-                    map.take().expect("made before")?;
-                    return Ok(());
-                };
-                let (keys, values) = &batches[before];
-                let report = map.insert_on(&self.stream, keys, values)?;
-                *in_place = u64::from(report.path == UpdatePath::InPlace);
-                Ok(())
-            },
-        )?;
-        let map = state.0.expect("made before")?;
-        session.expect(&what, "batches in place", state.1, 1)?;
+        let (keys_on, values_on) = &batches[before];
+        let insert = |map: &mut Map| Ok(map.insert_on(&self.stream, keys_on, values_on)?.path);
+        let (timing, map, path) = session.time_on_fresh(build, insert)?;
+        session.expect(&what, "batches in place", u64::from(path == UpdatePath::InPlace), 1)?;
         session.expect(&what, "pairs", map.len(), (self.pairs.len() + keys.len()) as u64)?;
         let last = &keys[before * count..];
         let counts = map.count_many(last)?;

@@ -3,6 +3,7 @@
 use crate::bench::data::{Batch, Data, Order, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::output::Output;
 use crate::bench::plan::main_of;
 use crate::bench::queries::{batch_order, hit_rate};
 use crate::bench::row::Row;
@@ -228,23 +229,11 @@ impl<I: Forms> Subject<'_, I> {
             Ok(Part { stream: device.stream()?, first, queries: device.upload(queries)?, keys, values })
         };
         let mut parts = devices.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
-        let mut cleared = Ok(());
         let ask = |part: &mut Part| {
             call(&self.index, part)?;
             Ok(part.stream.synchronize()?)
         };
-        let timing = session.time_on_cpu(
-            &mut parts,
-            |parts| cleared = parts.iter_mut().try_for_each(Part::clear),
-            |parts| match &mut parts[..] {
-                [part] => ask(part),
-                parts => std::thread::scope(|scope| {
-                    let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(|| ask(part))).collect();
-                    threads.into_iter().try_for_each(|thread| thread.join().expect("a part has an outcome"))
-                }),
-            },
-        )?;
-        cleared?;
+        let timing = session.time_parts(&mut parts, Part::clear, ask)?;
         let values = parts.iter().map(|part| Ok((part.first, part.values.to_vec()?))).collect::<Result<Vec<_>>>()?;
         let values = values.iter().map(|(first, values)| (*first, &values[..]));
         self.push_values(session, operation, order, timing, batch, values)
@@ -313,16 +302,17 @@ impl<I: Forms> Subject<'_, I> {
         let starts: Vec<u64> = ranks.iter().map(|&rank| self.data.keys[rank]).collect();
         let (starts, ends) = (device.upload(&starts)?, device.upload(&vec![u64::MAX; ranks.len()])?);
         let mut out = DeviceRanges::new(device, ranks.len(), ranks.len() * LENGTH)?;
-        let mut cleared = Ok(());
-        let timing = session.time_on_cpu(
+        let timing = session.time_prepared(
             &mut out,
-            |out| cleared = out.values.fill_zero(&stream).and_then(|()| stream.synchronize()),
+            |out| {
+                out.clear(&stream)?;
+                Ok(stream.synchronize()?)
+            },
             |out| {
                 self.index.range_on(&stream, [&starts, &ends], out)?;
                 Ok(stream.synchronize()?)
             },
         )?;
-        cleared?;
         let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
         let (values, all) = (out.values.to_vec()?, 0..ranks.len() * LENGTH);
         let checksum = session.check_slice(&"range", "values", &values, all, miss(), value)?;
@@ -377,14 +367,11 @@ impl<I: Forms> Subject<'_, I> {
         let on_device = (session.device.upload(&keys)?, session.device.upload(&values)?);
         let (stream, mut scratch) = (session.device.stream()?, self.index.scratch(count)?);
         for operation in ["insert_many", "apply_on"] {
-            let mut inserted = 0;
-            let index = core::cell::RefCell::new(&mut self.index);
-            let mut prepared = Ok(());
-            let timing = session.time_on_cpu(
-                &mut inserted,
-                |_| prepared = index.borrow_mut().remove_many(&keys).map(drop),
-                |inserted| {
-                    let mut index = index.borrow_mut();
+            let mut state = (&mut self.index, 0);
+            let timing = session.time_prepared(
+                &mut state,
+                |(index, _)| Ok(index.remove_many(&keys).map(drop)?),
+                |(index, inserted)| {
                     *inserted = match operation {
                         "insert_many" => index.insert_many(&keys, &values)?.inserted,
                         _ => {
@@ -395,11 +382,9 @@ impl<I: Forms> Subject<'_, I> {
                     Ok(())
                 },
             )?;
-            prepared?;
-            session.expect(&operation, "inserted", inserted, count as u64)?;
-            let found = self.index.get_many(&keys)?.into_iter().map(|value| value.unwrap_or(miss()));
-            let found: Vec<u64> = found.collect();
-            let checksum = session.check_slice(&operation, "values", &found, 0..count, miss(), |i| values[i])?;
+            session.expect(&operation, "inserted", state.1, count as u64)?;
+            let checksum =
+                session.check_found(&operation, &self.index.get_many(&keys)?, count, miss(), |i| values[i])?;
             let row = self.row(session, operation, count, timing, checksum).with("order", Order::Random.name());
             session.push(row);
         }

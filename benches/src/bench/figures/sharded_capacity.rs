@@ -183,23 +183,11 @@ impl Subject {
             call(self.index.on(&part.stream), &part.queries, &mut part.out)?;
             Ok(part.stream.synchronize()?)
         };
-        let mut cleared = Ok(());
         let clear = |part: &mut Part| -> Result<()> {
             part.out.fill_zero(&part.stream)?;
             Ok(part.stream.synchronize()?)
         };
-        let timing = session.time_on_cpu(
-            &mut parts,
-            |parts| cleared = parts.iter_mut().try_for_each(clear),
-            |parts| match &mut parts[..] {
-                [part] => ask(part),
-                parts => std::thread::scope(|scope| {
-                    let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(|| ask(part))).collect();
-                    threads.into_iter().try_for_each(|thread| thread.join().expect("a part has an outcome"))
-                }),
-            },
-        )?;
-        cleared?;
+        let timing = session.time_parts(&mut parts, clear, ask)?;
         let mut checksum = Checksum::default();
         for Part { first, out, .. } in &parts {
             let found = out.to_vec()?;

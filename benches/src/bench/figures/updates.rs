@@ -90,18 +90,16 @@ fn inserts<W: BenchWord>(
     let scratch = RefCell::new(scratch);
     let batch = RefCell::new(Batches::new(session, count)?);
     let mut state = (tree, Vec::new());
-    let timing = session.time_on_cpu(
+    let timing = session.time_prepared(
         &mut state,
         |(tree, paths)| {
             // Out with the last batch, in with new keys: every batch meets a tree of n pairs.
             let mut batch = batch.borrow_mut();
             if !paths.is_empty() {
                 let (keys, values, removals) = (&batch.keys, &batch.values, &batch.removals);
-                let removed =
-                    tree.apply_on(&session.stream, Batch::of_kinds(keys, values, removals), &mut scratch.borrow_mut());
-                batch.failed = removed.map(drop).map_err(Into::into);
+                tree.apply_on(&session.stream, Batch::of_kinds(keys, values, removals), &mut scratch.borrow_mut())?;
             }
-            batch.next();
+            batch.next()
         },
         |(tree, paths)| {
             let batch = batch.borrow();
@@ -113,7 +111,6 @@ fn inserts<W: BenchWord>(
     )?;
     let (tree, paths) = state;
     let (batch, scratch) = (batch.into_inner(), scratch.into_inner());
-    batch.failed?;
     let checksum = all_are_there(session, &what, &tree, &batch.host)?;
     // The first batch is the warm-up.
     let rebuilt = paths.iter().skip(1).filter(|&&path| path == UpdatePath::Rebuilt).count();
@@ -145,8 +142,6 @@ struct Batches<W> {
     values: Buffer<W>,
     /// Kinds of operations: to remove the keys.
     removals: Buffer<OpKind>,
-    /// What kept a batch from reaching the device.
-    failed: Result<()>,
 }
 
 impl<W: BenchWord> Batches<W> {
@@ -154,18 +149,16 @@ impl<W: BenchWord> Batches<W> {
         let (keys, values) = (session.device.alloc(count)?, session.device.alloc(count)?);
         let removals = session.device.upload(&vec![OpKind::REMOVE; count])?;
         let (seed, host) = (session.seed ^ 0xba7c, vec![W::default(); count]);
-        Ok(Self { seed, host, keys, values, removals, failed: Ok(()) })
+        Ok(Self { seed, host, keys, values, removals })
     }
 
-    fn next(&mut self) {
+    fn next(&mut self) -> Result<()> {
         self.seed = mix(self.seed);
         let seed = self.seed;
         self.host.par_iter_mut().enumerate().for_each(|(i, key)| *key = W::truncate(mix(seed.wrapping_add(i as u64))));
         let values: Vec<W> = self.host.par_iter().map(|&key| value_of(key)).collect();
-        let uploaded = self.keys.copy_from(&self.host).and_then(|()| self.values.copy_from(&values));
-        if let (Err(error), true) = (uploaded, self.failed.is_ok()) {
-            self.failed = Err(error.into());
-        }
+        self.keys.copy_from(&self.host)?;
+        Ok(self.values.copy_from(&values)?)
     }
 }
 
