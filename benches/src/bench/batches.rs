@@ -41,6 +41,25 @@ impl Spread {
     }
 }
 
+/// What a batch of one kind does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Update,
+    Insert,
+    Remove,
+}
+
+impl Change {
+    /// What rows call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Remove => "remove",
+        }
+    }
+}
+
 /// The largest random key: larger ones are appended.
 const MOST: u64 = u64::MAX / 16 * 15;
 

@@ -1,12 +1,13 @@
 //! Partially-sorted aggregation (the paper's section 4.1): a batch's queries in the order of their top bits,
 //! so that neighbours share their paths.
 
-use crate::bench::data::BenchWord;
+use crate::bench::data::{Batch, BenchWord, Data, Order};
 use crate::bench::error::{Error, Result};
 use crate::bench::session::Session;
 use core::sync::atomic::{AtomicBool, Ordering};
+use lanetree::harmonia::FANOUTS;
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
-use lanetree::{Buffer, KeyWord};
+use lanetree::{Buffer, Harmonia, KeyWord};
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
@@ -17,6 +18,22 @@ pub(crate) struct PartlySorted<W> {
     pub(crate) positions: Vec<u32>,
     /// What the sort took on the device; `None` where it was not done there.
     pub(crate) sort: Option<Timing>,
+}
+
+/// A tree of every fanout over the same keys, and random queries that all hit, on the host and on the device.
+type OfEveryFanout<W> = (Vec<Harmonia<W, W>>, Batch<W>, Buffer<W>);
+
+/// Builds the trees, and draws the queries.
+pub(crate) fn at_every_fanout<W: BenchWord>(session: &Session, data: &Data<W>) -> Result<OfEveryFanout<W>> {
+    let build = |&fanout: &u32| {
+        session.doing(format_args!("building at fanout {fanout}"));
+        Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)
+    };
+    let trees = FANOUTS.iter().map(build).collect::<lanetree::Result<_>>()?;
+    let sorted = data.sorted_batch(1 << session.plan.queries, false, session.seed).expect("hits are always to be had");
+    let batch = sorted.ordered(Order::Random, session.seed);
+    let random = session.device.upload(&batch.queries)?;
+    Ok((trees, batch, random))
 }
 
 /// Sorts queries by their most significant `bits` bits, stably, and says where they were: on the device,

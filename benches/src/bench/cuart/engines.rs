@@ -133,7 +133,7 @@ fn get_row<V: Word>(
 ) -> Result<f64> {
     let on = || subject.tree.on(&session.stream);
     let timing = session.time_call(out, |out| on().get(batch, out))?;
-    let checksum = session.check(&"get", "values", out, out.len(), V::MAX, expected)?;
+    let checksum = session.check(&"get", "values", out, batch.len(), V::MAX, expected)?;
     let parts = ("cuart", "get".to_owned());
     let mut row = subject.row(session, table, parts, batch.len(), timing, checksum);
     row.set("ratio_to_baseline", 1.0);

@@ -33,7 +33,7 @@ pub(crate) fn on_device(
     let mut out = session.device.alloc::<u32>(count)?;
     let expected = |query: usize| data.query(1, query) as u32 + 1;
     let timing = session.time_call(&mut out, |out| get(&batch, out))?;
-    let checksum = session.check(&what, "values", &out, out.len(), 0, expected)?;
+    let checksum = session.check(&what, "values", &out, count, 0, expected)?;
     Ok((timing, checksum))
 }
 

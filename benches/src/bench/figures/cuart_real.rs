@@ -163,7 +163,7 @@ impl Subject {
         let mut out = session.device.alloc::<u32>(count)?;
         let on = || tree.on(&session.stream);
         let timing = session.time_call(&mut out, |out| on().miss(MISS).get(&queries, out))?;
-        let checksum = session.check(&"get", "values", &out, out.len(), MISS, right)?;
+        let checksum = session.check(&"get", "values", &out, count, MISS, right)?;
         rows.push(session, ("cuart", "get", session.device_name()), timing, checksum);
 
         let device = session.device.clone();
@@ -212,7 +212,7 @@ impl Subject {
         let mut out = session.device.alloc::<u64>(2 * count)?;
         let on = tree.on(&session.stream);
         let timing = session.time_call(&mut out, |out| on.prefix_span(&prefixes, out))?;
-        let checksum = session.check(&"prefix_span", "spans", &out, out.len(), u64::MAX, right)?;
+        let checksum = session.check(&"prefix_span", "spans", &out, 2 * count, u64::MAX, right)?;
         rows.push(session, ("cuart", "prefix_span", session.device_name()), timing, checksum);
         Ok(())
     }
@@ -263,7 +263,7 @@ impl Subject {
         let mut ranks = session.device.alloc::<u64>(count)?;
         let on = tree.on(&session.stream);
         let timing = session.time_call(&mut ranks, |out| on.upper_bound(&queries, out))?;
-        let checksum = session.check(&"upper_bound", "ranks", &ranks, ranks.len(), u64::MAX, right)?;
+        let checksum = session.check(&"upper_bound", "ranks", &ranks, count, u64::MAX, right)?;
         rows.push(session, ("cuart", "upper_bound", session.device_name()), timing, checksum);
 
         let on = tree.on(&session.stream);

@@ -106,7 +106,7 @@ fn look_ups(
     let queries: Vec<u64> = (0..count).into_par_iter().map(&query).collect();
     let (queries, mut out) = (session.device.upload(&queries)?, session.device.alloc(count)?);
     let timing = session.time_call(&mut out, |out| index.on(&session.stream).miss(miss()).get(&queries, out))?;
-    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| value_of(query(i)))?;
+    let checksum = session.check(&what, "values", &out, count, miss(), |i| value_of(query(i)))?;
     let row = Row::new(FIGURE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
     session.push(label(row, index));
     Ok(())

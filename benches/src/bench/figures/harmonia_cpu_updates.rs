@@ -1,6 +1,7 @@
 //! The paper's figure 14: batches of updates on the CPU by Algorithm 1, compared with B+trees that all threads update,
 //! and with GPU B+trees.
 
+use crate::bench::batches::Change;
 use crate::bench::columns::power;
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
@@ -24,25 +25,8 @@ pub(crate) const FIGURE: Measurement = Measurement::new("harmonia-cpu-updates", 
 /// Operations of a batch, as a power of two below the number of keys.
 const BELOW: u32 = 4;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Update,
-    Insert,
-    Remove,
-}
-
-impl Change {
-    /// In the order of a round: what is inserted is removed.
-    const ALL: [Self; 3] = [Self::Update, Self::Insert, Self::Remove];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Update => "update",
-            Self::Insert => "insert",
-            Self::Remove => "remove",
-        }
-    }
-}
+/// In the order of a round: what is inserted is removed.
+const ROUND: [Change; 3] = [Change::Update, Change::Insert, Change::Remove];
 
 enum Index {
     Harmonia(Box<Harmonia<u64, u64>>),
@@ -183,7 +167,7 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
         let values: Vec<u64> = inserted.par_iter().map(|&key| value_of(key)).collect();
         let batches: [Batch; 3] = [(updated, written), (inserted.clone(), values.clone()), (inserted, values)];
         for competitor in &mut competitors {
-            for (change, (keys, values)) in Change::ALL.into_iter().zip(&batches) {
+            for (change, (keys, values)) in ROUND.into_iter().zip(&batches) {
                 if competitor.run(change, (keys, values))? {
                     let found = competitor.index.get(keys)?;
                     let what = format!("{}, {} of {}", competitor.name, change.name(), power(count as u64));
@@ -194,7 +178,7 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
             }
         }
     }
-    for change in Change::ALL {
+    for change in ROUND {
         let median = |name: &str| {
             let competitor = competitors.iter().find(|competitor| competitor.name == name)?;
             Some(competitor.runs[change as usize].clone())

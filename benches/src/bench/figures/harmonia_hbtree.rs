@@ -125,7 +125,7 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     let mut out = session.device.alloc::<u64>(asked.len())?;
     let on = || tree.on(&session.stream);
     let timing = session.time_call(&mut out, |out| on().miss(miss()).get(&queries, out))?;
-    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| value_of(asked[i]))?;
+    let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
     push(session, RANDOM, Measured { count: asked.len(), timing, checksum }, None);
 
     let bits = tree.psa_bits().max(1);
@@ -133,7 +133,7 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     let on = || tree.on(&session.stream).order(BatchOrder::TopBits(bits));
     let value = |i: usize| value_of(asked[sorted.positions[i] as usize]);
     let look_up = session.time_call(&mut out, |out| on().miss(miss()).get(&sorted.queries, out))?;
-    let checksum = session.check(&what, "values of sorted queries", &out, out.len(), miss(), value)?;
+    let checksum = session.check(&what, "values of sorted queries", &out, asked.len(), miss(), value)?;
     if let Some(sort) = &sorted.sort {
         // Of medians, for want of runs that have both.
         let timing = Timing::of(vec![look_up.median_ms + sort.median_ms]);
@@ -146,7 +146,7 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     let timing = session.time_call(&mut out, |out| {
         on().miss(miss()).get_by_sorting(QuerySort::TopBits(bits), &queries, out, &mut scratch)
     })?;
-    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| value_of(asked[i]))?;
+    let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
     push(session, WHOLE, Measured { count: asked.len(), timing, checksum }, Some(bits));
     Ok(())
 }

@@ -52,45 +52,29 @@ enum Rung {
     NtgTuned,
 }
 
+/// The rungs, with their ids in the JSON and their names.
+const RUNGS: [(Rung, &str, &str); 7] = [
+    (Rung::Baseline, "baseline", "HB+-style tree"),
+    (Rung::BaselineInFlight, "baseline-in-flight", "HB+-style, Q in flight"),
+    (Rung::Structure, "structure", "Harmonia structure"),
+    (Rung::Psa, "psa", "+ PSA"),
+    (Rung::Ntg, "ntg", "+ NTG, by profile"),
+    (Rung::NtgStopping, "ntg-stopping", "+ NTG, stopping early"),
+    (Rung::NtgTuned, "ntg-tuned", "+ NTG, as tuned"),
+];
+
 impl Rung {
     fn name(self) -> &'static str {
-        match self {
-            Self::Baseline => "HB+-style tree",
-            Self::BaselineInFlight => "HB+-style, Q in flight",
-            Self::Structure => "Harmonia structure",
-            Self::Psa => "+ PSA",
-            Self::Ntg => "+ NTG, by profile",
-            Self::NtgStopping => "+ NTG, stopping early",
-            Self::NtgTuned => "+ NTG, as tuned",
-        }
+        RUNGS[self as usize].2
     }
 
-    /// In the JSON.
     fn id(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::BaselineInFlight => "baseline-in-flight",
-            Self::Structure => "structure",
-            Self::Psa => "psa",
-            Self::Ntg => "ntg",
-            Self::NtgStopping => "ntg-stopping",
-            Self::NtgTuned => "ntg-tuned",
-        }
+        RUNGS[self as usize].1
     }
-
-    const ALL: [Self; 7] = [
-        Self::Baseline,
-        Self::BaselineInFlight,
-        Self::Structure,
-        Self::Psa,
-        Self::Ntg,
-        Self::NtgStopping,
-        Self::NtgTuned,
-    ];
 
     /// That of a row.
     fn of(row: &Row) -> Option<Self> {
-        Self::ALL.into_iter().find(|rung| row.text("rung") == Some(rung.id()))
+        RUNGS.into_iter().find(|(_, id, _)| row.text("rung") == Some(id)).map(|(rung, ..)| rung)
     }
 }
 

@@ -126,11 +126,11 @@ pub(super) fn compare<W: BenchWord>(
         let queries = way.sorted.as_ref().map_or(random, |sorted| &sorted.queries);
         let source = |i: usize| way.sorted.as_ref().map_or(i, |sorted| sorted.positions[i] as usize);
         let lookup = session.time_call(&mut out, |out| on().miss(miss()).get(queries, out))?;
-        session.check(&what(&"the look-up alone"), "values", &out, out.len(), miss(), |i| batch.value(source(i)))?;
+        session.check(&what(&"the look-up alone"), "values", &out, count, miss(), |i| batch.value(source(i)))?;
         let all = || subject.tree.on(&session.stream);
         let timing = session
             .time_call(&mut out, |out| all().miss(miss()).get_by_sorting(way.sort, random, out, &mut scratch))?;
-        let checksum = session.check(&what(&way.sort), "values", &out, out.len(), miss(), |i| batch.value(i))?;
+        let checksum = session.check(&what(&way.sort), "values", &out, count, miss(), |i| batch.value(i))?;
         let mut row = subject.row(session, section, "get_by_sorting", count, timing, checksum);
         let first = rows.first();
         let first_lookup = first.and_then(|row| row.number("psa.lookup_ms")).unwrap_or(lookup.median_ms);

@@ -5,11 +5,11 @@ use crate::bench::columns::{Column, figure, plain, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
 use crate::bench::figure::{At, Measurement, Run, either};
-use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::psa::{PartlySorted, at_every_fanout, psa_sort};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::BatchOrder;
-use lanetree::harmonia::{FANOUTS, GetBySorting, LookUpTuning, PsaScratch, QuerySort, psa_bits};
+use lanetree::harmonia::{GetBySorting, LookUpTuning, PsaScratch, QuerySort, psa_bits};
 use lanetree::{Buffer, Harmonia, KeyWord};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -35,16 +35,8 @@ fn marks(row: &Row) -> String {
 
 /// All of it over the same keys and queries: every tree for each number of bits.
 fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
-    let mut trees = Vec::new();
-    for fanout in FANOUTS {
-        session.doing(format_args!("building at fanout {fanout}"));
-        trees.push(Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)?);
-    }
-    let count = 1 << session.plan.queries;
-    let sorted = data.sorted_batch(count, false, session.seed).expect("hits are always to be had");
-    let batch = sorted.ordered(Order::Random, session.seed);
-    drop(sorted);
-    let random = session.device.upload(&batch.queries)?;
+    let (trees, batch, random) = at_every_fanout(session, &data)?;
+    let count = batch.queries.len();
     let mut buffers = (session.device.alloc::<W>(count)?, PsaScratch::new(&session.device, count)?);
     let (equation, width) = (psa_bits::<W>(data.len() as u64), <W as KeyWord>::BITS);
     let around = AROUND.map(|more| (equation as i32 + more).clamp(0, width as i32) as u32);

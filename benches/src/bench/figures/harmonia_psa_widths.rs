@@ -2,14 +2,14 @@
 //! library takes.
 
 use crate::bench::columns::{figure, plain, power};
-use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::data::{Batch, BenchWord, Data, miss};
 use crate::bench::error::Result;
 use crate::bench::figure::{At, Measurement, Run, either};
-use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::psa::{PartlySorted, at_every_fanout, psa_sort};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::BatchOrder;
-use lanetree::harmonia::{FANOUTS, GroupWidth, LookUpTuning, psa_bits};
+use lanetree::harmonia::{GroupWidth, LookUpTuning, psa_bits};
 use lanetree::{Buffer, Harmonia, KeyWord};
 use lanetree_kernels_harmonia::group_widths;
 use std::collections::BTreeSet;
@@ -26,16 +26,8 @@ const BITS: [i32; 7] = [-14, -10, -6, -4, -2, 0, 2];
 
 /// All of it over the same keys and queries.
 fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
-    let mut trees = Vec::new();
-    for fanout in FANOUTS {
-        session.doing(format_args!("building at fanout {fanout}"));
-        trees.push(Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)?);
-    }
-    let count = 1 << session.plan.queries;
-    let sorted = data.sorted_batch(count, false, session.seed).expect("hits are always to be had");
-    let batch = sorted.ordered(Order::Random, session.seed);
-    drop(sorted);
-    let random = session.device.upload(&batch.queries)?;
+    let (trees, batch, random) = at_every_fanout(session, &data)?;
+    let count = batch.queries.len();
     let mut out = session.device.alloc::<W>(count)?;
     let (least, width) = (psa_bits::<W>(data.len() as u64) as i32, <W as KeyWord>::BITS);
     let bits = BITS.into_iter().map(|more| (least + more).clamp(0, width as i32) as u32).chain([0, width]);

@@ -50,9 +50,9 @@ fn of_length<W: BenchWord>(
     let on = subject.tree.on(&session.stream).order(batch_order(order));
     let mut ranks = session.device.alloc::<u64>(count)?;
     let one = session.time_call(&mut ranks, |ranks| on.lower_bound(starts, ranks))?;
-    session.check(&what, "ranks", &ranks, ranks.len(), u64::MAX, |i| first[i] as u64)?;
+    session.check(&what, "ranks", &ranks, count, u64::MAX, |i| first[i] as u64)?;
     let two = session.time_call(&mut ranks, |counts| on.count_range(starts, ends, counts))?;
-    session.check(&what, "counts", &ranks, ranks.len(), u64::MAX, |_| length as u64)?;
+    session.check(&what, "counts", &ranks, count, u64::MAX, |_| length as u64)?;
     let (whole, checksum) = asked.copied(session, &what, data, |scratch, out| on.range(starts, ends, scratch, out))?;
     let saved = (two.median_ms - one.median_ms) / whole.median_ms;
     let row = subject.row(session, FIGURE.name, "range", count, whole, checksum);

@@ -3,8 +3,8 @@
 use crate::bench::error::Result;
 use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::pool;
-use crate::bench::hbtree::plan::{at_each, at_most, buckets, usual_bucket};
-use crate::bench::hbtree::relative::{Relative, regular};
+use crate::bench::hbtree::plan::{at_each, at_most, buckets};
+use crate::bench::hbtree::relative::{Relative, papers_latency, regular, to_usual_bucket};
 use crate::bench::hbtree::subject::{Side, Subject, device_search};
 use crate::bench::session::Session;
 use lanetree::hbtree::{Builder, DeviceSearch, Fanout, HbTree, Pipeline, Structure};
@@ -49,27 +49,14 @@ fn of_tree<L: Structure>(
             row.set("latency_us", calls.timing.median_ms * 1e3);
             row.set("latency_p99_us", calls.number("p99_ms").map(|ms| ms * 1e3));
             row.set("latency_calls", calls.integer("calls"));
-            row.set("paper", paper(bucket));
+            row.set("paper", papers_latency(bucket));
             of_search.push(row);
         }
-        let usual = of_search.iter().find(|row| row.integer("bucket") == Some(usual_bucket(session) as u64));
-        let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us").unwrap_or_default()));
+        to_usual_bucket(session, &mut of_search);
         for mut row in of_search {
-            let ratio = |usual: f64, own: f64| own / usual;
-            row.set("ratio_to_baseline", usual.map(|(rate, _)| ratio(rate, row.giga_per_second)));
-            row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| ratio(us, own)));
             relative.compare(format_args!("{} {:?}", device_search(search), row.integer("bucket")), &mut row);
             session.push(row);
         }
     }
     Ok(())
-}
-
-/// The paper's latency, relative to that of its usual bucket.
-fn paper(bucket: usize) -> Option<&'static str> {
-    match bucket.ilog2() {
-        15 => Some("1.7"),
-        16 => Some("2.7"),
-        _ => None,
-    }
 }

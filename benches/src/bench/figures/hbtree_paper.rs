@@ -6,6 +6,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::pool;
 use crate::bench::hbtree::plan::{at_each, at_most, buckets, usual_bucket};
+use crate::bench::hbtree::relative::{papers_latency, to_usual_bucket};
 use crate::bench::hbtree::subject::{Side, Subject, device_search, strategy};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
@@ -153,28 +154,13 @@ fn by_bucket<W: BenchWord, L: Structure>(session: &mut Session, subject: &mut Su
             let calls = subject.latency(session, FIGURE.name, Side::Hybrid, &queries, bucket)?;
             row.set("latency_us", calls.timing.median_ms * 1e3);
             subject.set_bucket_latency(session, &queries, &mut row)?;
-            row.set("paper", (L::NAME == Implicit::NAME).then(|| paper(bucket)).flatten());
+            row.set("paper", (L::NAME == Implicit::NAME).then(|| papers_latency(bucket)).flatten());
             rows.push(row);
         }
-        let usual = usual_bucket(session) as u64;
-        let usual = rows.iter().find(|row| row.integer("bucket") == Some(usual));
-        let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us").unwrap_or(f64::NAN)));
-        for mut row in rows {
-            row.set("ratio_to_baseline", usual.map(|(rate, _)| row.giga_per_second / rate));
-            row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| own / us));
-            session.push(row);
-        }
+        to_usual_bucket(session, &mut rows);
+        rows.into_iter().for_each(|row| session.push(row));
     }
     Ok(())
-}
-
-/// The paper's latency, relative to that of buckets of 2^14.
-fn paper(bucket: usize) -> Option<&'static str> {
-    match bucket.ilog2() {
-        15 => Some("1.7"),
-        16 => Some("2.7"),
-        _ => None,
-    }
 }
 
 /// Figure 18: by a device that does everything several times, with all levels on it, and as found live.

@@ -146,13 +146,13 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let on = || map.on(&session.stream);
     let right = |i: usize| first_of(batch.origins[i].rank());
     let first = session.time_call(&mut out, |out| on().miss(miss()).first(&queries, out, &mut scratch))?;
-    let firsts = session.check(&what, "first values", &out, out.len(), miss(), right)?;
+    let firsts = session.check(&what, "first values", &out, count, miss(), right)?;
     let of_harmonia =
         session.time_call(&mut out, |out| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
-    session.check(&what, "values", &out, out.len(), miss(), right)?;
+    session.check(&what, "values", &out, count, miss(), right)?;
     let right = |i: usize| pairs.places(batch.origins[i].rank()).len() as u64;
     let counting = session.time_call(&mut out, |out| on().count(&queries, out, &mut scratch))?;
-    let counts = session.check(&what, "counts", &out, out.len(), u64::MAX, right)?;
+    let counts = session.check(&what, "counts", &out, count, u64::MAX, right)?;
     let x_harmonia = of_harmonia.median_ms / first.median_ms;
     let row = label(Row::new(FIGURE.name, "multimap", "first", count, first, firsts), session);
     session.push(row.with("x_harmonia", x_harmonia));

@@ -128,7 +128,7 @@ fn ordered<W: BenchWord>(
     let expected = |i: usize| data.keys[batch.origins[i].rank()];
     let timing =
         session.time_call(&mut keys, |keys| set.on(&session.stream).order(known).predecessor(queries, keys))?;
-    let checksum = session.check(&what, "keys", &keys, keys.len(), miss(), expected)?;
+    let checksum = session.check(&what, "keys", &keys, count, miss(), expected)?;
     let mut out = (keys, session.device.alloc::<W>(count)?);
     let tree = session.time_call(&mut out, |(keys, values)| {
         of_values.on(&session.stream).order(known).miss(miss()).predecessor(queries, keys, values)

@@ -1,6 +1,7 @@
 //! The update phase as Harmonia's paper has it (section 3.2): the CPU applies a batch, then the device's copy is
 //! brought in sync; compared with batches that the device applies itself. For Harmonia and CuART.
 
+use crate::bench::batches::Change;
 use crate::bench::columns::power;
 use crate::bench::cuart::data::keys as byte_keys;
 use crate::bench::data::{miss, mix, value_of};
@@ -79,25 +80,6 @@ enum Way<I> {
     Mirrored(Mirrored<I>),
     /// The device or the CPU, wherever the index is.
     Alone(I),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Insert,
-    Update,
-    Remove,
-}
-
-impl Change {
-    const ALL: [Self; 3] = [Self::Insert, Self::Update, Self::Remove];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Insert => "insert",
-            Self::Update => "update",
-            Self::Remove => "remove",
-        }
-    }
 }
 
 impl<I: Subject> Way<I> {
@@ -199,7 +181,7 @@ fn of_way<I: Subject>(
     first: &mut Vec<(String, usize, f64)>,
 ) -> Result<Way<I>> {
     let counts = BELOW.map(|below| 1_usize << keys.size().saturating_sub(below));
-    for change in Change::ALL {
+    for change in [Change::Insert, Change::Update, Change::Remove] {
         for count in counts {
             way = batches(session, keys, way, (change, count), first)?;
         }

@@ -176,14 +176,14 @@ impl Subject {
         let mut out = session.device.alloc::<u64>(count)?;
         let timing =
             session.time_call(&mut out, |counts| self.map.on(&session.stream).count(&queries, counts, &mut scratch))?;
-        let checksum = session.check(&"count", "counts", &out, out.len(), u64::MAX, |_| least as u64)?;
+        let checksum = session.check(&"count", "counts", &out, count, u64::MAX, |_| least as u64)?;
         let row = self.row(session, "count", count, timing, checksum);
         session.push(row);
         let call =
             |values: &mut Buffer<u64>| self.map.on(&session.stream).miss(miss()).first(&queries, values, &mut scratch);
         let first = |i: usize| value(self.pairs.places(ranks[i]).start);
         let timing = session.time_call(&mut out, call)?;
-        let checksum = session.check(&"first", "values", &out, out.len(), miss(), first)?;
+        let checksum = session.check(&"first", "values", &out, count, miss(), first)?;
         let row = self.row(session, "first", count, timing, checksum);
         session.push(row);
         Ok(())

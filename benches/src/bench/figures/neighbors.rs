@@ -31,7 +31,7 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
         let mut ranks = session.device.alloc::<u64>(count)?;
         let rank = |i: usize| batch.origins[i].lower_bound();
         let timing = session.time_call(&mut ranks, |ranks| on().lower_bound(&queries, ranks))?;
-        let checksum = session.check(&what, "ranks", &ranks, ranks.len(), u64::MAX, rank)?;
+        let checksum = session.check(&what, "ranks", &ranks, count, u64::MAX, rank)?;
         let ranked = subject.row(session, FIGURE.name, "lower_bound", count, timing, checksum);
         drop(ranks);
 
