@@ -18,7 +18,7 @@ const GROUPS: [&str; 6] = [
     include_str!("../../figures/all.toml"),
 ];
 
-/// Columns that many figures have, by name.
+/// The file of columns that many figures have.
 const COLUMNS: &str = include_str!("../../figures/columns.toml");
 
 /// A group's figures, and sizes that several of them have, by name.
@@ -97,32 +97,19 @@ struct OwnColumn {
 /// # Panics
 /// At a file that is not as described here, at a figure without an entry and at a name that nothing has; a test reads all.
 pub(crate) fn figures(measurements: &[Measurement]) -> Vec<Figure> {
-    let mut descriptions = BTreeMap::new();
-    for text in GROUPS {
-        let group: Group = toml::from_str(text).unwrap_or_else(|error| panic!("benches/figures: {error}"));
-        for entry in group.figure {
-            if let Some(mut of) = entry.bench {
-                of.sizes = of.sizes.or_else(|| Some(named(&group.sizes, of.sizes_of.as_ref()?).clone()));
-                descriptions.insert(entry.name, of);
-            }
-        }
-    }
-    let shared: BTreeMap<String, OwnColumn> =
-        toml::from_str(COLUMNS).unwrap_or_else(|error| panic!("benches/figures/columns.toml: {error}"));
-    let shared: BTreeMap<String, Column> =
-        shared.into_iter().map(|(name, text)| (name, text.column(&|name| panic!("no column {name}")))).collect();
+    let (mut descriptions, shared) = (descriptions(), shared_columns());
     let mut tables = BTreeMap::new();
     for measurement in measurements {
         let table = descriptions.get_mut(measurement.name).and_then(|of| of.table.take());
-        tables.extend(table.map(|text| (measurement.name, text.table(measurement, &shared))));
+        tables.extend(table.map(|text| (measurement.name.to_owned(), text.table(measurement, &shared))));
     }
     let figure = |of: &Measurement| {
         let text = named(&descriptions, of.name);
-        let table_of = text.table_of.as_deref().unwrap_or(of.name);
+        let table_of = text.table_of.as_deref().map(|other| *named(&tables, other));
         Figure {
             name: of.name,
             about: leaked(&text.about),
-            table: tables.get(table_of).copied(),
+            table: table_of.or_else(|| tables.get(of.name).copied()),
             needs: text.needs,
             takes: text.takes.unwrap_or(Figure::BASE.takes),
             sizes: text.sizes.clone().map_or(&STANDARD, |sizes| Box::leak(Box::new(sizes))),
@@ -132,6 +119,28 @@ pub(crate) fn figures(measurements: &[Measurement]) -> Vec<Figure> {
         }
     };
     measurements.iter().map(figure).collect()
+}
+
+/// What is said of each figure, by its name.
+fn descriptions() -> BTreeMap<String, Description> {
+    let mut all = BTreeMap::new();
+    for text in GROUPS {
+        let group: Group = toml::from_str(text).unwrap_or_else(|error| panic!("benches/figures: {error}"));
+        for entry in group.figure {
+            if let Some(mut of) = entry.bench {
+                of.sizes = of.sizes.or_else(|| Some(named(&group.sizes, of.sizes_of.as_ref()?).clone()));
+                all.insert(entry.name, of);
+            }
+        }
+    }
+    all
+}
+
+/// Columns that many figures have, by name.
+fn shared_columns() -> BTreeMap<String, Column> {
+    let columns: BTreeMap<String, OwnColumn> =
+        toml::from_str(COLUMNS).unwrap_or_else(|error| panic!("benches/figures/columns.toml: {error}"));
+    columns.into_iter().map(|(name, text)| (name, text.column(&|name| panic!("no column {name}")))).collect()
 }
 
 impl TableText {

@@ -22,14 +22,15 @@ fn located(word: u64) -> (u32, u64) {
     ((word >> (64 - GROUP_BITS)) as u32, word << GROUP_BITS >> GROUP_BITS)
 }
 
+/// [`located`], with 19 bits fewer of time, in which few keys meet.
+fn narrow(word: u64) -> Composite<u32, u32> {
+    let (group, time) = located(word);
+    Composite::new(group, (time >> 19) as u32)
+}
+
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let size = main_of(&request.sizes);
     let data = Data::<u64>::uniform(1 << size, session.seed_of(size));
-    // 19 bits fewer of time, in which few keys meet.
-    let narrow = |word: u64| {
-        let (group, time) = located(word);
-        Composite::<u32, u32>::new(group, (time >> 19) as u32)
-    };
     by(session, &data, "u64", narrow, |key| (key.first(), u64::from(key.second())))?;
     let wide = |word: u64| Composite::<u32, u64>::from(located(word));
     by(session, &data, "u128", wide, |key| (key.first(), key.second()))
@@ -38,12 +39,21 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
 fn measure_pinned(session: &mut Session, request: &Request) -> Result<()> {
     let size = main_of(&request.sizes);
     let data = Data::<u64>::uniform(1 << size, session.seed_of(size));
-    let narrow = |word: u64| {
-        let (group, time) = located(word);
-        Composite::<u32, u32>::new(group, (time >> 19) as u32)
-    };
     pinned_by(session, &data, "u64", narrow, |key| key.first())?;
     pinned_by(session, &data, "u128", |word| Composite::<u32, u64>::from(located(word)), |key| key.first())
+}
+
+/// The keys of quotes, and a tree of their row numbers.
+fn quotes<K: AnyKey>(
+    session: &Session,
+    data: &Data<u64>,
+    key: &(impl Fn(u64) -> K + Sync),
+) -> Result<(Vec<K>, LaneTree<K, u32>)> {
+    let mut keys: Vec<K> = data.keys.par_iter().map(|&word| key(word)).collect();
+    keys.dedup();
+    let rows: Vec<u32> = (0..keys.len() as u32).collect();
+    let tree = LaneTree::builder().build_sorted(&session.device, &keys, &rows)?;
+    Ok((keys, tree))
 }
 
 /// The last quote of a probe's group at or before it.
@@ -54,11 +64,7 @@ fn pinned_by<K: AnyKey>(
     key: impl Fn(u64) -> K + Sync,
     group: impl Fn(K) -> u32 + Sync,
 ) -> Result<()> {
-    let mut keys: Vec<K> = data.keys.par_iter().map(|&word| key(word)).collect();
-    keys.dedup();
-    let rows: Vec<u32> = (0..keys.len() as u32).collect();
-    let tree = LaneTree::builder().build_sorted(&session.device, &keys, &rows)?;
-    drop(rows);
+    let (keys, tree) = quotes(session, data, &key)?;
     let count = 1_usize << session.plan.queries;
     let bus = bus::<K, u32>(session, count, count)?;
     let mut probes = session.device.pinned::<K>(count)?;
@@ -94,11 +100,7 @@ fn by<K: AnyKey>(
     key: impl Fn(u64) -> K + Sync,
     parts: impl Fn(K) -> (u32, u64) + Sync,
 ) -> Result<()> {
-    let mut keys: Vec<K> = data.keys.par_iter().map(|&word| key(word)).collect();
-    keys.dedup();
-    let rows: Vec<u32> = (0..keys.len() as u32).collect();
-    let tree = LaneTree::builder().build_sorted(&session.device, &keys, &rows)?;
-    drop(rows);
+    let (keys, tree) = quotes(session, data, &key)?;
     let count = 1_usize << session.plan.queries;
     let mut probes: Vec<K> = (0..count as u64).into_par_iter().map(|i| key(mix(i ^ session.seed << 32))).collect();
     // The mean distance of two times of a group.
@@ -141,18 +143,11 @@ fn by<K: AnyKey>(
         for (operation, how, expected) in ways {
             let device = &session.device;
             let mut out = (device.alloc(count)?, device.alloc(count)?, device.alloc(count.div_ceil(32))?);
-            let timing = session.time_on_stream(
-                &mut out,
-                |(keys, rows, _)| session.poison(keys).and_then(|()| session.poison(rows)),
-                |(keys, rows, hits)| {
-                    let on = || tree.on(&session.stream).order(known);
-                    match &how {
-                        None => on().hits(hits).predecessor(&queries, keys, rows)?,
-                        Some(how) => on().asof(&queries, how, keys, rows, hits)?,
-                    }
-                    Ok(())
-                },
-            )?;
+            let on = || tree.on(&session.stream).order(known);
+            let timing = session.time_call(&mut out, |(keys, rows, hits)| match &how {
+                None => on().hits(hits).predecessor(&queries, keys, rows),
+                Some(how) => on().asof(&queries, how, keys, rows, hits),
+            })?;
             let (_, found, hits) = out;
             let what = format!("as-of, {bits}, {operation}, {}", order.name());
             let wanted = |i: usize| expected(i).map_or(u32::MAX, |at| at as u32);

@@ -337,11 +337,8 @@ fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
         }
         let device = &session.device;
         let mut out = (device.alloc::<u64>(count)?, device.alloc::<u64>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, _)| session.poison(keys),
-            |(keys, values)| Ok(tree.on(&session.stream).successor(&on_device, keys, values)?),
-        )?;
+        let on = || tree.on(&session.stream);
+        let timing = session.time_call(&mut out, |(keys, values)| on().successor(&on_device, keys, values))?;
         let next = |i: usize| if has_hole { keys[end] } else { queries[i] };
         let what = if has_hole { "successor in a hole" } else { "successor, no hole" };
         let by_key = session.check(&what, "keys", &out.0, count, u64::MAX, next)?;

@@ -210,15 +210,11 @@ impl Subject {
         let (starts, ends) = (upload(starts)?, upload(ends)?);
         let (count, pairs) = (batch.spans.len(), batch.values.len());
         let mut out = (session.device.alloc::<u32>(pairs)?, session.device.alloc::<u64>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(values, lens)| session.poison(values).and_then(|()| session.poison(lens)),
-            |(values, lens)| {
-                // SAFETY: in the session's stream.
-                let bounds = unsafe { (grt::queries(session, &starts)?, grt::queries(session, &ends)?) };
-                Ok(grt.range(&session.stream, bounds.0, bounds.1, pairs / count, values, lens)?)
-            },
-        )?;
+        let timing = session.time_call(&mut out, |(values, lens)| -> Result<()> {
+            // SAFETY: in the session's stream.
+            let bounds = unsafe { (grt::queries(session, &starts)?, grt::queries(session, &ends)?) };
+            Ok(grt.range(&session.stream, bounds.0, bounds.1, pairs / count, values, lens)?)
+        })?;
         let checksum = session.check(&"GRT, range", "values", &out.0, pairs, 0, |i| batch.values[i])?;
         session.check(&"GRT, range", "lengths", &out.1, count, 0, |i| batch.spans[i].len() as u64)?;
         let row = self.row(session, "grt", batch.name("values"), batch, (timing, checksum));

@@ -187,15 +187,10 @@ impl<'a> Combinations<'a> {
         let mut scratch = MergeScratch::new(device, room)?;
         let (keys, values) = new(room)?;
         let mut out = (keys, values, device.alloc::<u64>(1)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values, _)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(keys, values, count)| {
-                let output = PairsMut { keys, values, count };
-                let rule = MergeRule::SecondReplacesFirst;
-                Ok(merge(&session.stream, rule, first, pairs, output, &mut scratch)?)
-            },
-        )?;
+        let rule = MergeRule::SecondReplacesFirst;
+        let timing = session.time_call(&mut out, |(keys, values, count)| {
+            merge(&session.stream, rule, first, pairs, PairsMut { keys, values, count }, &mut scratch)
+        })?;
         session.expect(&"merge", "pairs", out.2.to_vec()?[0], all as u64)?;
         let mut expected = [&data.keys[..], &second.keys].concat();
         // Stable, so that it makes use of the order that there is.
@@ -219,15 +214,10 @@ impl<'a> Combinations<'a> {
 
         let (keys, values) = new(len)?;
         let mut out = (keys, values, device.alloc::<u64>(1)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values, _)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(keys, values, count)| {
-                let without = Keys { keys: pairs.keys, count: pairs.count };
-                let output = PairsMut { keys, values, count };
-                Ok(subtract(&session.stream, first, without, output, &mut scratch)?)
-            },
-        )?;
+        let without = Keys { keys: pairs.keys, count: pairs.count };
+        let timing = session.time_call(&mut out, |(keys, values, count)| {
+            subtract(&session.stream, first, without, PairsMut { keys, values, count }, &mut scratch)
+        })?;
         let rest = len - second.both;
         session.expect(&"subtract", "pairs", out.2.to_vec()?[0], rest as u64)?;
         let rest_of = |i: usize| (!i.is_multiple_of(second.step)).then(|| data.keys[i]);
