@@ -52,8 +52,7 @@ fn get<V: Word>(session: &mut Session, subject: &Subject<V>, count: usize, opera
     let expected = |query: usize| V::truncate(data.query(1, query) + 1);
     let timing = session.time_call(&mut out, |out| on().miss(V::MIN).get(&batch, out))?;
     let checksum = session.check(&operation, "values", &out, out.len(), V::MIN, expected)?;
-    let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, grt::LOOKUPS, parts, out.len(), timing, checksum);
+    let mut row = subject.row(session, grt::LOOKUPS, operation, out.len(), timing, checksum);
     row.set("gathers_giga_per_second", subject.of_gathers);
     let rate = row.giga_per_second;
     session.push(row);

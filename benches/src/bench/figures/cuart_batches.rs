@@ -92,8 +92,7 @@ fn push(
     (timing, checksum): (Timing, Checksum),
     bus: Option<f64>,
 ) {
-    let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, FIGURE.name, parts, count, timing, checksum);
+    let mut row = subject.row(session, FIGURE.name, operation, count, timing, checksum);
     row.set("threads", threads);
     row.set("bytes_moved", (count * (subject.data.width + 4)) as u64);
     row.set("ceiling_giga_per_second", bus.map(|ms| count as f64 / ms / 1e6));

@@ -101,8 +101,7 @@ fn compaction(session: &mut Session, built: &mut Built, baseline: f64) -> Result
 fn push(session: &mut Session, built: &Built, operation: &str, timing: Timing, baseline: Option<f64>) -> Result<f64> {
     let subject = &built.subject;
     let checksum = check(session, built, operation)?;
-    let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, FIGURE.name, parts, subject.data.len, timing, checksum);
+    let mut row = subject.row(session, FIGURE.name, operation, subject.data.len, timing, checksum);
     row.set("order", None::<&str>);
     row.set("hit_rate", None::<f64>);
     row.set("footprint_bytes", subject.tree.stats().bytes());

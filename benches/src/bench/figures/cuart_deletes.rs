@@ -123,7 +123,7 @@ fn of_batch(session: &mut Session, subject: &mut Subject<u32>, count: usize) -> 
         let checksum = session.check(&name, "values", &out, count, NIL, expected)?;
         // The next way, and the next batch, find the tree as it was built.
         state.restore(session)?;
-        let mut row = subject.row(session, FIGURE.name, ("cuart", name.into()), count, timing, checksum);
+        let mut row = subject.row(session, FIGURE.name, name, count, timing, checksum);
         let baseline = *baseline.get_or_insert(row.giga_per_second);
         row.set("ratio_to_baseline", row.giga_per_second / baseline);
         session.push(row);

@@ -71,8 +71,7 @@ fn of_new_keys(session: &mut Session, subject: &mut Subject<u32>, count: usize) 
     session.expect(&"remove", "len", state.tree.len(), data.len as u64)?;
     let removed = session.check(&"remove", "values", &out, count, 7, |_| 7)?;
     let rows = [("insert", inserting, inserted), ("remove", removing, removed)].map(|(operation, timing, checksum)| {
-        let parts = ("cuart", operation.to_owned());
-        let mut row = subject.row(session, FIGURE.name, parts, count, timing, checksum);
+        let mut row = subject.row(session, FIGURE.name, operation, count, timing, checksum);
         row.set("hit_rate", None::<f64>);
         row
     });

@@ -45,8 +45,7 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
         let expected = |query: usize| u32::truncate(data.query(1, query) + 1);
         let timing = session.time_call(&mut out, |out| on().miss(0).get(&batch, out))?;
         let checksum = session.check(&name, "values", &out, out.len(), 0, expected)?;
-        let parts = ("cuart", name.to_owned());
-        let mut row = subject.row(session, FIGURE.name, parts, batch.len(), timing, checksum);
+        let mut row = subject.row(session, FIGURE.name, name, batch.len(), timing, checksum);
         let baseline = *baseline.get_or_insert(row.giga_per_second);
         row.set("ratio_to_baseline", row.giga_per_second / baseline);
         session.push(row);

@@ -1,8 +1,8 @@
 //! When to take Harmonia, and when CUBPT: batches of inserts of every size and spread into both.
 
-use crate::bench::batches::{Sent, Spread, batch, keys};
+use crate::bench::batches::{Sent, Spread, all_are_there, batch, keys};
 use crate::bench::columns::power;
-use crate::bench::data::{miss, value_of};
+use crate::bench::data::miss;
 use crate::bench::error::Result;
 use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::cubpt::BuildScratch;
 use lanetree::{
-    Batch, Buffer, Cubpt, DeviceKind, Harmonia, OpKind, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia,
+    Batch, Buffer, Cubpt, DeviceKind, Harmonia, OpKind, OrderedIndex, Pool, UpdatePath, UpdateReport, cubpt, harmonia,
 };
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
@@ -47,13 +47,22 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             let removals = session.device.upload(&vec![OpKind::REMOVE; count])?;
             let builder = harmonia::Builder::<u64, u64>::default().fill(FILL);
             let tree = builder.build_sorted_on(&session.stream, from.0, from.1, len, &mut scratch)?;
-            let batch_scratch = harmonia::UpdateScratch::new(&pool.device(), count)?;
-            let harmonia = time(session, (&sent, &removals), &batch, &what, OfHarmonia(tree, batch_scratch))?;
+            let mut changes = harmonia::UpdateScratch::new(&pool.device(), count)?;
+            let apply = |tree: &mut Harmonia<u64, u64>, batch: DeviceBatch<'_>| {
+                tree.apply_on(&session.stream, batch, &mut changes)
+            };
+            let harmonia = time(session, (&sent, &removals), &batch, &what, (tree, apply))?;
             push(session, "harmonia", (len, count, spread), &batch, (harmonia.0.clone(), harmonia.1), 1.0);
             let builder = Cubpt::<u64, u64>::builder().fanout(ORDER).fill(FILL);
             let tree = builder.build_sorted_on(&session.stream, from.0, from.1, len, &mut scratch)?;
-            let batch_scratch = cubpt::UpdateScratch::new(&pool.device(), count)?;
-            let cubpt = time(session, (&sent, &removals), &batch, &what, OfCubpt(tree, batch_scratch))?;
+            let mut changes = cubpt::UpdateScratch::new(&pool.device(), count)?;
+            // Removals with the merging of what is too small, which the next batch would do.
+            let apply = |tree: &mut Cubpt<u64, u64>, batch: DeviceBatch<'_>| {
+                let report = tree.apply_on(&session.stream, batch, &mut changes)?;
+                tree.merge_small(&session.stream, &mut changes)?;
+                Ok(report)
+            };
+            let cubpt = time(session, (&sent, &removals), &batch, &what, (tree, apply))?;
             let ratio = harmonia.0.median_ms / cubpt.0.median_ms;
             push(session, "cubpt", (len, count, spread), &batch, cubpt, ratio);
         }
@@ -61,74 +70,34 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// A tree that takes batches from the device, with its scratch memory.
-trait Subject {
-    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<OpKind>>)
-    -> lanetree::Result<UpdateReport>;
-    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>>;
-}
+/// A batch on the device.
+type DeviceBatch<'a> = Batch<'a, u64, &'a Buffer<u64>>;
 
-struct OfHarmonia(Harmonia<u64, u64>, harmonia::UpdateScratch<u64, u64>);
-struct OfCubpt(Cubpt<u64, u64>, cubpt::UpdateScratch<u64>);
-
-impl Subject for OfHarmonia {
-    fn apply(
-        &mut self,
-        stream: &Stream,
-        sent: &Sent,
-        kinds: Option<&Buffer<OpKind>>,
-    ) -> lanetree::Result<UpdateReport> {
-        self.0.apply_on(stream, Batch { keys: &sent.device.0, values: &sent.device.1, kinds }, &mut self.1)
-    }
-
-    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
-        self.0.get_many(keys)
-    }
-}
-
-impl Subject for OfCubpt {
-    /// Removals with the merging of what is too small, which the next batch would do.
-    fn apply(
-        &mut self,
-        stream: &Stream,
-        sent: &Sent,
-        kinds: Option<&Buffer<OpKind>>,
-    ) -> lanetree::Result<UpdateReport> {
-        let report =
-            self.0.apply_on(stream, Batch { keys: &sent.device.0, values: &sent.device.1, kinds }, &mut self.1)?;
-        self.0.merge_small(stream, &mut self.1)?;
-        Ok(report)
-    }
-
-    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
-        self.0.get_many(keys)
-    }
-}
-
-/// Inserts a batch some times; the way that the last one took.
-fn time(
+/// Inserts a batch into a tree some times, by `apply`; the way that the last one took.
+fn time<I: OrderedIndex<Domain = u64, Value = u64>>(
     session: &Session,
     (sent, removals): (&Sent, &Buffer<OpKind>),
     batch: &[u64],
     what: &str,
-    subject: impl Subject,
+    (tree, apply): (I, impl FnMut(&mut I, DeviceBatch<'_>) -> lanetree::Result<UpdateReport>),
 ) -> Result<(Timing, UpdatePath)> {
-    let mut state = (subject, None);
+    let (keys, values) = &sent.device;
+    let mut state = (tree, apply, None);
     let timing = session.time_prepared(
         &mut state,
-        |(subject, path)| {
+        |(tree, apply, path)| {
             if path.is_some() {
-                subject.apply(&session.stream, sent, Some(removals))?;
+                apply(tree, Batch::of_kinds(keys, values, removals))?;
             }
             Ok(())
         },
-        |(subject, path)| {
-            *path = Some(subject.apply(&session.stream, sent, None)?.path);
+        |(tree, apply, path)| {
+            *path = Some(apply(tree, Batch::inserts(keys, values))?.path);
             Ok(())
         },
     )?;
-    let (subject, path) = state;
-    session.check_found(&what, &subject.get_many(batch)?, batch.len(), miss(), |i| value_of(batch[i]))?;
+    let (tree, _, path) = state;
+    all_are_there(session, &what, batch, &tree.get_many(batch)?)?;
     Ok((timing, path.expect("a batch")))
 }
 

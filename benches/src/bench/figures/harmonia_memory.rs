@@ -30,9 +30,6 @@ const KEYS: usize = (FANOUT as usize).pow(LEVELS as u32);
 const QUERIES: usize = 1 << 13;
 const COMPARED: usize = 100;
 
-/// The paper's figure 2: worst, random, best.
-const PAPER: [f64; 3] = [3.25, 3.16, 1.0];
-
 /// What the figure shows.
 #[derive(Clone, Debug, Serialize)]
 struct Counted {
@@ -94,15 +91,16 @@ enum Order {
 }
 
 impl Order {
-    const ALL: [Self; 4] = [Self::Worst, Self::Random, Self::Psa, Self::Best];
+    /// With their names, and what the paper's figure 2 has.
+    const ALL: [(Self, &str, Option<f64>); 4] = [
+        (Self::Worst, "worst", Some(3.25)),
+        (Self::Random, "random", Some(3.16)),
+        (Self::Psa, "random + PSA", None),
+        (Self::Best, "best", Some(1.0)),
+    ];
 
     fn name(self) -> &'static str {
-        match self {
-            Self::Worst => "worst",
-            Self::Random => "random",
-            Self::Psa => "random + PSA",
-            Self::Best => "best",
-        }
+        Self::ALL[self as usize].1
     }
 
     fn batch(self, data: &Data<u64>, seed: u64) -> Batch<u64> {
@@ -145,12 +143,7 @@ impl Order {
     }
 
     fn paper(self) -> Option<f64> {
-        match self {
-            Self::Worst => Some(PAPER[0]),
-            Self::Random => Some(PAPER[1]),
-            Self::Psa => None,
-            Self::Best => Some(PAPER[2]),
-        }
+        Self::ALL[self as usize].2
     }
 }
 
@@ -211,7 +204,7 @@ fn measure(session: &Session) -> Result<Counted> {
     ];
     let mut transactions = Vec::new();
     for subject in subjects {
-        for order in Order::ALL {
+        for (order, ..) in Order::ALL {
             session.doing(format_args!("counting transactions, {}, {}", subject.name(), order.name()));
             let batch = order.batch(&data, session.seed);
             transactions.push(count(session, &device, &stream, subject, order, &batch)?);
@@ -366,7 +359,7 @@ mod tests {
         };
         let trees = ["HB+-style", "Harmonia, prefix sum", "Harmonia, slot"];
         for tree in trees {
-            let lines = Order::ALL.map(|order| of(tree, order).average_lines);
+            let lines = Order::ALL.map(|(order, ..)| of(tree, order).average_lines);
             assert!(lines[0] > lines[1] && lines[1] > lines[2] && lines[2] >= lines[3], "{tree}: {lines:?}");
         }
         // A reference is a load more at each inner level, and so is an entry of the prefix-sum array.

@@ -102,15 +102,12 @@ fn look_ups(session: &mut Session, asked: Asked, tree: &Tree, batch: &Batch<u64>
         ("get_many", count),
         [there, back + bits],
         || tree.get_many(keys),
-        |session, what, out| {
-            values(session, what, &out.into_iter().map(|value| value.unwrap_or(miss())).collect::<Vec<_>>())
-        },
+        |session, what, out| session.check_found(&what, &out, count, miss(), |i| batch.value(i)),
     )?;
 
     let mut out = vec![None; count];
     let timing = session.time_into(&mut out, |out| tree.get_many_into(keys, out))?;
-    let found: Vec<u64> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = values(session, "get_many_into", &found)?;
+    let checksum = session.check_found(&"get_many_into", &out, count, miss(), |i| batch.value(i))?;
     asked.push(session, ("get_many_into", count), [there, back + bits], timing, checksum)?;
 
     let mut out = vec![0; count];

@@ -138,24 +138,18 @@ fn look_ups<W: BenchWord>(
 ) -> Result<()> {
     let what = format!("look-ups, {}, {}", subject.data.source, order.name());
     let known = batch_order(order);
-    let on = || subject.tree.on(&session.stream).order(known);
-    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
-    let mut row = subject.row(session, "get", queries.len(), timing, checksum);
-    if let Some(harmonia) = &subject.harmonia {
-        let on = || harmonia.on(&session.stream).order(known);
-        let (timing, _) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
-        row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
+    let pieces = subject.pieces(session, queries.len(), order)?;
+    for pieces in ways(&pieces) {
+        let on = || subject.tree.on(&session.stream).order(known).in_pieces(pieces);
+        let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
+        let mut row = subject.row_of(name_of(pieces), session, ("get", queries.len()), timing, checksum);
+        if let (None, Some(harmonia)) = (pieces, &subject.harmonia) {
+            let on = || harmonia.on(&session.stream).order(known);
+            let (timing, _) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
+            row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
+        }
+        session.push(row.with("order", order.name()).with("hit_rate", hit_rate));
     }
-    row.set("order", order.name());
-    row.set("hit_rate", hit_rate);
-    session.push(row);
-    let Some(pieces) = subject.pieces(session, queries.len(), order)? else { return Ok(()) };
-    let on = || subject.tree.on(&session.stream).in_pieces(&pieces);
-    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
-    let mut row = subject.row_of(name_of(Some(&pieces)), session, ("get", queries.len()), timing, checksum);
-    row.set("order", order.name());
-    row.set("hit_rate", hit_rate);
-    session.push(row);
     Ok(())
 }
 

@@ -65,8 +65,8 @@ fn of_cuart(session: &mut Session, len: usize) -> Result<()> {
                 };
                 let (word, value) = (|found: Option<u32>| found.unwrap_or(0), |i| data.query(1, i) as u32 + 1);
                 let calls = Calls::measure(session, &what, (count, pool), call, (word, 0), value)?;
-                let parts = ("cuart", "get_many_into".to_owned());
-                let row = calls.row(|timing, sum| subject.row(session, FIGURE.name, parts, count, timing, sum));
+                let row =
+                    calls.row(|timing, sum| subject.row(session, FIGURE.name, "get_many_into", count, timing, sum));
                 session.push(row);
             }
         }
