@@ -78,7 +78,7 @@ pub(crate) fn send_from_threads<B: Sync>(
     let mut checksum = Checksum::default();
     for (batch, out) in (1..).zip(&outs) {
         let expected = |query: usize| data.query(batch, query) as u32 + 1;
-        checksum = checksum.and(session.check_found(&what, &out, count, 0, expected)?);
+        checksum = checksum.and(session.check_found(&what, out, count, 0, expected)?);
     }
     Ok((timing, checksum))
 }

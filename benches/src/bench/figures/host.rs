@@ -55,13 +55,13 @@ impl Asked {
         session: &mut Session,
         (operation, count): (&str, usize),
         bytes: [usize; 2],
-        mut call: impl FnMut() -> lanetree::Result<T>,
+        call: impl FnMut() -> lanetree::Result<T>,
         check: impl FnOnce(&Session, &str, T) -> Result<Checksum>,
     ) -> Result<()> {
         if !session.has_time(format_args!("host, {operation}, {}", self.order.name())) {
             return Ok(());
         }
-        let (timing, made) = session.time_making(|| call())?;
+        let (timing, made) = session.time_making(call)?;
         let checksum = check(session, operation, made)?;
         self.push(session, (operation, count), bytes, timing, checksum)
     }

@@ -144,7 +144,7 @@ fn check_found(
     out: &[Option<u64>],
     value: impl Fn(usize) -> u64 + Sync,
 ) -> Result<Checksum> {
-    session.check_found(&what, &out, out.len(), miss(), value)
+    session.check_found(&what, out, out.len(), miss(), value)
 }
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {

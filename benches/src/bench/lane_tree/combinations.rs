@@ -145,7 +145,7 @@ impl<'a> Combinations<'a> {
         if !session.has_time(&what) {
             return Ok(());
         }
-        let (timing, made) = session.time_making(|| make())?;
+        let (timing, made) = session.time_making(make)?;
         session.expect(&what, "pairs", made.len(), len as u64)?;
         let mut checksum = Checksum::default();
         for asked in [&second.keys, &self.data.keys] {
