@@ -19,10 +19,11 @@ const COMMON: [&str; 8] =
 const GROUND: [&str; 3] = ["lanetree-layout", "lanetree-runtime", "lanetree-simt"];
 
 /// What a package's tests read outside of its folder.
-const READ: [(&str, &str); 6] = [
+const READ: [(&str, &str); 7] = [
     ("README.md", "lanetree-report"),
     ("README.md", PYTHON),
     (DATA, "lanetree-report"),
+    ("benches/figures/", "lanetree-report"),
     ("docs/", "lanetree-report"),
     ("docs/guide/kernels-of-your-own.md", "lanetree-joins"),
     ("docs/guide/saving-and-loading.md", "lanetree-files"),
@@ -396,6 +397,8 @@ mod tests {
     fn packages_are_reached_by_what_they_are_built_from_and_tested_with() {
         assert!(plan("docs/claims.md").has("lanetree-report") && !plan("docs/claims.md").has("lanetree-lane-tree"));
         assert!(plan("docs/guide/kernels-of-your-own.md").has("lanetree-joins"));
+        let figures = plan("benches/figures/cuart.toml");
+        assert!(figures.has("lanetree-report") && figures.has("lanetree-bench"));
         let tree = plan("crates/lane-tree/src/build.rs");
         let all = ["lane-tree", "multimap", "intervals", "sharded", "joins", "suite", "verify"];
         assert!(all.iter().all(|name| tree.has(&format!("lanetree-{name}"))), "{:?}", tree.packages());

@@ -6,6 +6,7 @@ use super::figures::{FIGURES, alone, parts};
 use crate::keys::Format;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lanetree_console::choice::Choice;
+use serde::Deserialize;
 use std::path::PathBuf;
 
 /// All figures, as `--figure` takes them: no figure of the list.
@@ -138,7 +139,8 @@ fn alone_and_all() -> impl Iterator<Item = &'static Figure> {
 }
 
 /// Whose figures are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Paper {
     Harmonia,
     Cuart,

@@ -1,11 +1,13 @@
 //! Batches of changes, for the figures about them: keys of a tree, new keys, and pairs on their way to the device.
 
-use super::data::{mix, value_of};
+use super::data::{BenchWord, miss, mix, value_of};
 use super::error::Result;
 use super::session::Session;
+use core::fmt::Display;
 use lanetree::cubpt::Mapping;
 use lanetree::{Buffer, DeviceKind, PinnedBuffer, Stream};
 use lanetree_base::parallel::*;
+use lanetree_baselines::Checksum;
 
 /// Where the keys of a batch lie among the tree's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,25 @@ impl Spread {
             Self::OneNode => "one node",
             Self::Descending => "descending",
             Self::Alternating => "alternating",
+        }
+    }
+}
+
+/// What a batch of one kind does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Update,
+    Insert,
+    Remove,
+}
+
+impl Change {
+    /// What rows call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Remove => "remove",
         }
     }
 }
@@ -157,6 +178,19 @@ impl Sent {
         self.device.0.upload_async(&session.stream, 0, &self.host.0, 0..len)?;
         Ok(self.device.1.upload_async(&self.for_values, 0, &self.host.1, 0..len)?)
     }
+}
+
+/// Compares what was found of keys with their values.
+///
+/// # Errors
+/// A wrong answer.
+pub(crate) fn all_are_there<W: BenchWord>(
+    session: &Session,
+    what: &dyn Display,
+    keys: &[W],
+    found: &[Option<W>],
+) -> Result<Checksum> {
+    session.check_found(what, found, keys.len(), miss(), |i| value_of(keys[i]))
 }
 
 /// The values of keys.

@@ -29,10 +29,30 @@ pub(crate) enum Format {
     Figure,
     /// With this number of digits after the point.
     Digits(usize),
-    /// A part of one, in per cent.
-    Percent,
+    /// A part of one, in per cent, with this number of digits after the point.
+    Percent(usize),
     /// Bytes, in MiB.
     Mebibytes,
+    /// As [`power`] does.
+    Power,
+}
+
+impl Format {
+    /// The format of a name and a number of digits, each of which may be missing.
+    ///
+    /// # Panics
+    /// At a name of none.
+    pub(crate) fn named(name: Option<&str>, digits: Option<usize>) -> Self {
+        match (name, digits) {
+            (None, None) => Self::Plain,
+            (None, Some(digits)) => Self::Digits(digits),
+            (Some("percent"), digits) => Self::Percent(digits.unwrap_or(0)),
+            (Some("figure"), None) => Self::Figure,
+            (Some("mebibytes"), None) => Self::Mebibytes,
+            (Some("power"), None) => Self::Power,
+            (Some(name), digits) => panic!("no format {name} with digits {digits:?}"),
+        }
+    }
 }
 
 impl Column {
@@ -82,46 +102,55 @@ fn written(extra: &Extra, format: Format) -> String {
         Format::Plain => number.to_string(),
         Format::Figure => figure(number),
         Format::Digits(digits) => format!("{number:.digits$}"),
-        Format::Percent => percent(number),
+        Format::Percent(digits) => percent(number, digits),
         Format::Mebibytes => mebibytes(number),
+        Format::Power => power(number as u64),
     }
 }
 
-pub(crate) const INDEX: Column = Column::words_of("index", |row| Some(row.index.into()));
-pub(crate) const OPERATION: Column = Column::words_of("operation", |row| Some(row.operation.clone()));
-pub(crate) const DEVICE: Column = Column::words_of("on", |row| Some(row.device.clone()));
-pub(crate) const WORDS: Column = Column::words_of("key/value", |row| Some(format!("{}/{}", row.key, row.value)));
-pub(crate) const KEYS: Column = Column::words_of("keys", |row| Some(row.keys.clone()));
-pub(crate) const N: Column = Column::of("n", |row| Some(power(row.n)));
-pub(crate) const BATCH: Column = Column::of("batch", |row| Some(power(row.batch)));
-pub(crate) const MS: Column = Column::of("ms", |row| Some(format!("{:.3}", row.timing.median_ms)));
-/// How far apart a row's runs are: rows that differ by less are not told apart.
-pub(crate) const SPREAD: Column = Column::of("slowest/fastest", |row| {
-    (row.timing.min_ms > 0.0).then(|| format!("{:.2}", row.timing.max_ms / row.timing.min_ms))
-});
-/// Operations, in 10^9 per second.
-pub(crate) const RATE: Column = Column::of("G/s", |row| Some(figure(row.giga_per_second)));
-/// Operations, in 10^6 per second.
-pub(crate) const MEGA: Column = Column::of("M/s", |row| Some(figure(row.giga_per_second * 1e3)));
+/// Columns that are computed, by name; of those that are extras, `benches/figures/columns.toml` has the ones that many
+/// figures have.
+pub(crate) static COMPUTED: [(&str, Column); 16] = [
+    ("index", Column::words_of("index", |row| Some(row.index.into()))),
+    ("operation", Column::words_of("operation", |row| Some(row.operation.clone()))),
+    ("device", Column::words_of("on", |row| Some(row.device.clone()))),
+    ("words", Column::words_of("key/value", |row| Some(format!("{}/{}", row.key, row.value)))),
+    ("keys", Column::words_of("keys", |row| Some(row.keys.clone()))),
+    ("n", Column::of("n", |row| Some(power(row.n)))),
+    ("batch", Column::of("batch", |row| Some(power(row.batch)))),
+    ("ms", Column::of("ms", |row| Some(format!("{:.3}", row.timing.median_ms)))),
+    // How far apart a row's runs are: rows that differ by less are not told apart.
+    (
+        "spread",
+        Column::of("slowest/fastest", |row| {
+            (row.timing.min_ms > 0.0).then(|| format!("{:.2}", row.timing.max_ms / row.timing.min_ms))
+        }),
+    ),
+    // Operations, in 10^9 and in 10^6 per second.
+    ("rate", Column::of("G/s", |row| Some(figure(row.giga_per_second)))),
+    ("mega", Column::of("M/s", |row| Some(figure(row.giga_per_second * 1e3)))),
+    (
+        "pairs_rate",
+        Column::of("G pairs/s", |row| row.number("pairs").map(|pairs| figure(row.giga_per_second_of(pairs)))),
+    ),
+    (
+        "bytes_rate",
+        Column::of("GB/s", |row| row.number("bytes_moved").map(|bytes| figure(row.giga_per_second_of(bytes)))),
+    ),
+    (
+        "ceiling",
+        Column::of("of ceiling", |row| {
+            row.number("ceiling_giga_per_second").map(|ceiling| percent(row.giga_per_second / ceiling, 0))
+        }),
+    ),
+    ("median_micros", Column::of("median µs", |row| Some(micros(row.timing.median_ms)))),
+    ("p99_micros", Column::of("p99 µs", |row| row.number("p99_ms").map(micros))),
+];
 
-pub(crate) const FANOUT: Column = Column::extra("F", "fanout", Format::Plain);
-/// Lanes per query.
-pub(crate) const LANES: Column = Column::extra("G", "group", Format::Plain);
-pub(crate) const CHILD: Column = Column::words("child", "child_region");
-pub(crate) const ORDER: Column = Column::words("order", "order");
-pub(crate) const TOP_BITS: Column = Column::extra("top bits", "sorted_bits", Format::Plain);
-pub(crate) const HITS: Column = Column::extra("hits", "hit_rate", Format::Percent);
-pub(crate) const THREADS: Column = Column::extra("threads", "threads", Format::Plain);
-/// Relative to what the table compares with.
-pub(crate) const RATIO: Column = Column::extra("x binary search", "ratio_to_baseline", Format::Figure);
-pub(crate) const SIZE: Column = Column::extra("bytes/key", "bytes_per_key", Format::Digits(2));
-pub(crate) const PAIRS_RATE: Column =
-    Column::of("G pairs/s", |row| row.number("pairs").map(|pairs| figure(row.giga_per_second_of(pairs))));
-pub(crate) const BYTES_RATE: Column =
-    Column::of("GB/s", |row| row.number("bytes_moved").map(|bytes| figure(row.giga_per_second_of(bytes))));
-pub(crate) const CEILING: Column = Column::of("of ceiling", |row| {
-    row.number("ceiling_giga_per_second").map(|ceiling| percent(row.giga_per_second / ceiling))
-});
+/// An extra as it is, as a cell says it.
+pub(crate) fn plain(row: &Row, name: &'static str) -> String {
+    Column::extra("", name, Format::Plain).cell(row)
+}
 
 /// Three digits that count, or those before the point.
 pub(crate) fn figure(number: f64) -> String {
@@ -139,8 +168,13 @@ pub(crate) fn power(number: u64) -> String {
     if number.is_power_of_two() && number > 1 { format!("2^{}", number.ilog2()) } else { number.to_string() }
 }
 
-fn percent(part: f64) -> String {
-    format!("{:.0} %", part * 100.0)
+fn percent(part: f64, digits: usize) -> String {
+    format!("{:.digits$} %", part * 100.0)
+}
+
+/// Milliseconds, in µs.
+pub(crate) fn micros(ms: f64) -> String {
+    format!("{:.2}", ms * 1e3)
 }
 
 fn mebibytes(bytes: f64) -> String {
@@ -163,11 +197,19 @@ mod tests {
     #[test]
     fn an_extra_is_written_in_its_format_and_a_missing_one_is_a_dash() {
         let row = Row::new("ranges", "harmonia", "range", 1000, Timing::of(vec![1.0]), Checksum::default());
-        assert_eq!([FANOUT, CHILD, HITS, CEILING, BYTES_RATE].map(|column| column.cell(&row)), ["-"; 5]);
+        let computed = |name| COMPUTED.iter().find(|(other, _)| *other == name).expect("it is there").1;
+        let columns = [
+            Column::extra("F", "fanout", Format::Plain),
+            Column::words("child", "child_region"),
+            Column::extra("hits", "hit_rate", Format::Percent(0)),
+            computed("ceiling"),
+        ];
+        assert_eq!(columns.map(|column| column.cell(&row)), ["-"; 4]);
+        assert_eq!(computed("bytes_rate").cell(&row), "-");
         let row = row.with("fanout", 16_u32).with("child_region", "slot").with("hit_rate", 0.5);
         let ceiling = 2.0 * row.giga_per_second;
         let row = row.with("ceiling_giga_per_second", ceiling);
-        assert_eq!([FANOUT, CHILD, HITS, CEILING].map(|column| column.cell(&row)), ["16", "slot", "50 %", "50 %"]);
+        assert_eq!(columns.map(|column| column.cell(&row)), ["16", "slot", "50 %", "50 %"]);
         let footprint = Column::extra("MiB", "footprint_bytes", Format::Mebibytes);
         let cells = [3_u64 << 19, 1 << 19].map(|bytes| footprint.cell(&row.clone().with("footprint_bytes", bytes)));
         assert_eq!(cells, ["1", "0.500"]);

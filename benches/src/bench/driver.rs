@@ -4,7 +4,7 @@ use super::columns::power;
 use super::data::{BenchWord, Data, MAX_LEN};
 use super::error::{Error, Result};
 use super::figure::{At, Figure, Keys, Needs, Part, Request, Run, Tree};
-use super::plan::{main_of, standard};
+use super::plan::{STANDARD, main_of};
 use super::session::Session;
 use crate::keys::{self, FileKey, Format};
 use core::fmt::Display;
@@ -82,7 +82,7 @@ pub(crate) fn parts(session: &mut Session, parts: &[&Figure], keys: Option<Keys>
         }
         return of_tree(session, &run, keys, At::MainSize);
     }
-    let sizes = session.plan.sizes(standard);
+    let sizes = session.plan.sizes(&STANDARD);
     let main = main_of(&sizes);
     for size in sizes {
         let at = if size == main { At::MainSize } else { At::EverySize };

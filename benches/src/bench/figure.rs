@@ -1,12 +1,15 @@
-//! What a figure is: all that the bench knows of one. Each is a file in `figures`, and a line of the list there.
+//! What a figure is: all that the bench knows of one. Each is an entry of `benches/figures`, which says what it is called,
+//! how much it measures and how its rows are printed; a file in `figures` here, which measures; and a line of the list there.
 
+use super::columns::Column;
 use super::data::{Data, MAX_LEN};
 use super::error::Result;
-use super::plan::{self, Sizes};
+use super::plan::{STANDARD, Sizes};
 use super::session::Session;
 use super::subject::Subject;
-use super::table::Table;
+use super::table::{Summary, Table};
 use core::fmt;
+use serde::Deserialize;
 use std::path::PathBuf;
 
 /// A figure, or a part of what is measured unless less is asked for.
@@ -22,7 +25,7 @@ pub(crate) struct Figure {
     /// Which options change what it measures. Others are refused.
     pub(crate) takes: Takes,
     /// The keys of its trees, unless `--sizes` says otherwise.
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: &'static Sizes,
     /// The largest of `--sizes`.
     pub(crate) most: u32,
     /// Whether the hardware's ceilings are measured with it.
@@ -38,7 +41,7 @@ impl Figure {
         table: None,
         needs: Needs::Device,
         takes: Takes::SIZES_OR_KEYS,
-        sizes: plan::standard,
+        sizes: &STANDARD,
         most: MAX_LEN.ilog2(),
         with_ceilings: false,
         run: Run::Alone(|_, _| Ok(())),
@@ -52,8 +55,37 @@ impl fmt::Debug for Figure {
     }
 }
 
+/// What is measured for a figure, and what only code can say of its rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Measurement {
+    /// That of the figure's entry.
+    pub(crate) name: &'static str,
+    pub(crate) run: Run,
+    /// Columns that no other figure has, by the names that the entry gives them.
+    pub(crate) columns: &'static [(&'static str, Column)],
+    /// What its table says of all rows together.
+    pub(crate) summary: Option<Summary>,
+}
+
+impl Measurement {
+    pub(crate) const fn new(name: &'static str, run: Run) -> Self {
+        Self { name, run, columns: &[], summary: None }
+    }
+
+    /// With columns of its own.
+    pub(crate) const fn columns(self, columns: &'static [(&'static str, Column)]) -> Self {
+        Self { columns, ..self }
+    }
+
+    /// With lines below its table.
+    pub(crate) const fn summary(self, summary: Summary) -> Self {
+        Self { summary: Some(summary), ..self }
+    }
+}
+
 /// What a figure needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Needs {
     /// Kernels: a GPU, or the emulator.
     Kernels,
@@ -64,7 +96,8 @@ pub(crate) enum Needs {
 }
 
 /// Options that a figure takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Takes {
     pub(crate) sizes: bool,
     /// A file of keys.
@@ -76,11 +109,11 @@ pub(crate) struct Takes {
 impl Takes {
     pub(crate) const NOTHING: Self = Self { sizes: false, keys: false, input: false };
     pub(crate) const SIZES: Self = Self { sizes: true, ..Self::NOTHING };
-    pub(crate) const INPUT: Self = Self { input: true, ..Self::NOTHING };
     pub(crate) const SIZES_OR_KEYS: Self = Self { keys: true, ..Self::SIZES };
 }
 
 /// How a figure is measured.
+#[derive(Clone, Copy)]
 pub(crate) enum Run {
     /// By itself.
     Alone(fn(&mut Session, &Request) -> Result<()>),
@@ -98,6 +131,7 @@ pub(crate) enum At {
 }
 
 /// What a part measures. Parts share their trees: each tree is built once, for all of them.
+#[derive(Clone, Copy)]
 pub(crate) enum Part {
     /// Something before the first tree, and something of every tree: the ceilings.
     Ceilings { first: fn(&mut Session) -> Result<()>, of_tree: fn(&mut Session, &Tree) -> Result<()> },

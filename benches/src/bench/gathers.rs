@@ -28,14 +28,10 @@ pub(crate) fn gathers(session: &mut Session, tree_bytes: u64) -> Result<()> {
         let gathers = Gathers { chunk, footprint, count, seed: mix(session.seed) };
         let mut out = session.device.alloc::<u64>(gathers.threads())?;
         let mut run = 0;
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| {
-                run += 1;
-                Ok(table.gather(&session.stream, &seeded(gathers, run), out)?)
-            },
-        )?;
+        let timing = session.time_call(&mut out, |out| {
+            run += 1;
+            table.gather(&session.stream, &seeded(gathers, run), out)
+        })?;
         let operation = format!("gather {} B", chunk.bytes());
         let last = seeded(gathers, run);
         let checksum =

@@ -1,6 +1,7 @@
 //! How much is measured, by device: plain data.
 
 use lanetree::DeviceKind;
+use serde::Deserialize;
 
 /// What defaults depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +10,34 @@ pub(crate) struct Scale {
     pub(crate) quick: bool,
 }
 
-/// The default sizes of a figure: keys of its trees, as exponents of two.
-pub(crate) type Sizes = fn(Scale) -> Vec<u32>;
+/// The default sizes of a figure, by device: keys of its trees, as exponents of two. A device that is not named has the
+/// standard ones; a quick run that is not named has those of any other run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sizes {
+    cuda: Option<Vec<u32>>,
+    cuda_quick: Option<Vec<u32>>,
+    host: Option<Vec<u32>>,
+    host_quick: Option<Vec<u32>>,
+    emulated: Option<Vec<u32>>,
+    emulated_quick: Option<Vec<u32>>,
+}
+
+/// The standard ones everywhere.
+pub(crate) static STANDARD: Sizes =
+    Sizes { cuda: None, cuda_quick: None, host: None, host_quick: None, emulated: None, emulated_quick: None };
+
+impl Sizes {
+    pub(crate) fn of(&self, scale: Scale) -> Vec<u32> {
+        let (any, quick) = match scale.kind {
+            DeviceKind::Cuda => (&self.cuda, &self.cuda_quick),
+            DeviceKind::Host => (&self.host, &self.host_quick),
+            DeviceKind::Emulated => (&self.emulated, &self.emulated_quick),
+        };
+        let named = if scale.quick { quick.as_ref().or(any.as_ref()) } else { any.as_ref() };
+        named.cloned().unwrap_or_else(|| standard(scale))
+    }
+}
 
 /// Sizes are powers of two, and given as their exponents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +89,8 @@ impl Plan {
     }
 
     /// The sizes that were asked for, or else these defaults.
-    pub(crate) fn sizes(&self, default: Sizes) -> Vec<u32> {
-        if self.asked.is_empty() { default(self.scale) } else { self.asked.clone() }
+    pub(crate) fn sizes(&self, default: &Sizes) -> Vec<u32> {
+        if self.asked.is_empty() { default.of(self.scale) } else { self.asked.clone() }
     }
 
     /// Whether the sizes are neither those that were asked for nor the smaller ones of a quick run.
@@ -73,7 +100,7 @@ impl Plan {
 }
 
 /// The sizes of the trees on the device, unless a figure has others.
-pub(crate) fn standard(scale: Scale) -> Vec<u32> {
+fn standard(scale: Scale) -> Vec<u32> {
     match (scale.kind, scale.quick) {
         (DeviceKind::Cuda, false) => vec![20, 24, 26, 28],
         (DeviceKind::Cuda, true) => vec![20, 24],
@@ -104,8 +131,8 @@ mod tests {
     #[test]
     fn sizes_that_are_asked_for_replace_the_defaults() {
         let mut plan = Plan::of(Scale { kind: DeviceKind::Host, quick: false });
-        assert_eq!((plan.sizes(standard), plan.is_default()), (vec![18, 22], true));
+        assert_eq!((plan.sizes(&STANDARD), plan.is_default()), (vec![18, 22], true));
         plan.asked = vec![9];
-        assert_eq!((plan.sizes(standard), plan.is_default()), (vec![9], false));
+        assert_eq!((plan.sizes(&STANDARD), plan.is_default()), (vec![9], false));
     }
 }

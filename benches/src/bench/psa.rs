@@ -1,12 +1,13 @@
 //! Partially-sorted aggregation (the paper's section 4.1): a batch's queries in the order of their top bits,
 //! so that neighbours share their paths.
 
-use crate::bench::data::BenchWord;
+use crate::bench::data::{Batch, BenchWord, Data, Order};
 use crate::bench::error::{Error, Result};
 use crate::bench::session::Session;
 use core::sync::atomic::{AtomicBool, Ordering};
+use lanetree::harmonia::FANOUTS;
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
-use lanetree::{Buffer, KeyWord};
+use lanetree::{Buffer, Harmonia, KeyWord};
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
@@ -19,6 +20,22 @@ pub(crate) struct PartlySorted<W> {
     pub(crate) sort: Option<Timing>,
 }
 
+/// A tree of every fanout over the same keys, and random queries that all hit, on the host and on the device.
+type OfEveryFanout<W> = (Vec<Harmonia<W, W>>, Batch<W>, Buffer<W>);
+
+/// Builds the trees, and draws the queries.
+pub(crate) fn at_every_fanout<W: BenchWord>(session: &Session, data: &Data<W>) -> Result<OfEveryFanout<W>> {
+    let build = |&fanout: &u32| {
+        session.doing(format_args!("building at fanout {fanout}"));
+        Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)
+    };
+    let trees = FANOUTS.iter().map(build).collect::<lanetree::Result<_>>()?;
+    let sorted = data.sorted_batch(1 << session.plan.queries, false, session.seed).expect("hits are always to be had");
+    let batch = sorted.ordered(Order::Random, session.seed);
+    let random = session.device.upload(&batch.queries)?;
+    Ok((trees, batch, random))
+}
+
 /// Sorts queries by their most significant `bits` bits, stably, and says where they were: on the device,
 /// timed; the host, which has none, sorts as well, untimed.
 pub(crate) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bits: u32) -> Result<PartlySorted<W>> {
@@ -27,13 +44,9 @@ pub(crate) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bit
     let (device, width) = (queries.device(), <W as KeyWord>::BITS);
     let mut out = (device.alloc::<W>(count)?, device.alloc::<u32>(count)?);
     let mut scratch = RadixSortScratch::<W, u32>::for_pairs(device, count)?;
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(&mut out.0).and_then(|()| session.poison(&mut out.1)),
-        |(keys, positions)| {
-            Ok(radix_argsort(&session.stream, queries, count, width - bits..width, keys, positions, &mut scratch)?)
-        },
-    )?;
+    let timing = session.time_call(&mut out, |(keys, positions)| {
+        radix_argsort(&session.stream, queries, count, width - bits..width, keys, positions, &mut scratch)
+    })?;
     let sort = session.runs_kernels().then_some(timing);
     let sorted = PartlySorted { positions: out.1.to_vec()?, queries: out.0, sort };
     check(session, &before, &sorted, bits)?;

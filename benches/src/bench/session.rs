@@ -3,12 +3,13 @@
 use crate::bench::ceilings::Ceilings;
 use crate::bench::data::mix;
 use crate::bench::error::{Error, Result};
+use crate::bench::output::Output;
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::bench::row::Row;
 use bytemuck::Pod;
 use core::fmt::Display;
-use core::ops::Range;
+use core::ops::{DerefMut, Range};
 use core::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
@@ -112,7 +113,7 @@ impl Session {
     }
 
     /// Times what `launch` puts into the stream, by the device's events: once for nothing, then as often as
-    /// planned. Before each, `prepare` makes `out` unlike any answer.
+    /// planned. Before each, `prepare` is called, outside of the time.
     pub(crate) fn time_on_stream<O>(
         &self,
         out: &mut O,
@@ -130,15 +131,54 @@ impl Session {
         })
     }
 
+    /// [`Session::time_on_stream`] of a call that writes `out`, which is cleared before each run: it is then unlike any
+    /// answer, but for some first keys and ranks.
+    pub(crate) fn time_call<O: Output, E>(
+        &self,
+        out: &mut O,
+        mut call: impl FnMut(&mut O) -> core::result::Result<(), E>,
+    ) -> Result<Timing>
+    where
+        Error: From<E>,
+    {
+        self.time_on_stream(out, |out| Ok(out.clear(&self.stream)?), |out| Ok(call(out)?))
+    }
+
+    /// Times a call that writes a slice by the CPU's clock, as [`Session::time_call`].
+    pub(crate) fn time_into<T: Clone + Default, O: DerefMut<Target = [T]>, E>(
+        &self,
+        out: &mut O,
+        mut call: impl FnMut(&mut O) -> core::result::Result<(), E>,
+    ) -> Result<Timing>
+    where
+        Error: From<E>,
+    {
+        self.time_on_cpu(out, |out| out.fill(T::default()), |out| Ok(call(out)?))
+    }
+
     /// Times `work` by the CPU's clock, as [`Session::time_on_stream`].
     pub(crate) fn time_on_cpu<O>(
         &self,
         out: &mut O,
         mut prepare: impl FnMut(&mut O),
+        work: impl FnMut(&mut O) -> Result<()>,
+    ) -> Result<Timing> {
+        let prepare = |out: &mut O| {
+            prepare(out);
+            Ok(())
+        };
+        self.time_prepared(out, prepare, work)
+    }
+
+    /// [`Session::time_on_cpu`], if what is to be done before each run may fail.
+    pub(crate) fn time_prepared<O>(
+        &self,
+        out: &mut O,
+        mut prepare: impl FnMut(&mut O) -> Result<()>,
         mut work: impl FnMut(&mut O) -> Result<()>,
     ) -> Result<Timing> {
         self.repeat(|| {
-            prepare(out);
+            prepare(out)?;
             let start = Instant::now();
             work(out)?;
             Ok(start.elapsed().as_secs_f64() * 1e3)
@@ -146,7 +186,10 @@ impl Session {
     }
 
     /// Times, in the same way, what makes something. The last of it is returned; each one before is dropped outside of the time.
-    pub(crate) fn time_making<T>(&self, mut make: impl FnMut() -> Result<T>) -> Result<(Timing, T)> {
+    pub(crate) fn time_making<T, E>(&self, mut make: impl FnMut() -> core::result::Result<T, E>) -> Result<(Timing, T)>
+    where
+        Error: From<E>,
+    {
         let mut made = None;
         let timing = self.time_on_cpu(
             &mut made,
@@ -157,6 +200,54 @@ impl Session {
             },
         )?;
         Ok((timing, made.expect("made at least once")))
+    }
+
+    /// Times work by the CPU's clock on something that is made anew, untimed, for each run; with the last of it, and what the work
+    /// gave.
+    pub(crate) fn time_on_fresh<T, R, E>(
+        &self,
+        mut make: impl FnMut() -> core::result::Result<T, E>,
+        mut work: impl FnMut(&mut T) -> Result<R>,
+    ) -> Result<(Timing, T, R)>
+    where
+        Error: From<E>,
+    {
+        let mut state = (None, None);
+        let timing = self.time_prepared(
+            &mut state,
+            |(made, _)| {
+                // One at a time: the memory may not be enough for two.
+                *made = None;
+                *made = Some(make()?);
+                Ok(())
+            },
+            |(made, result)| {
+                *result = Some(work(made.as_mut().expect("made before"))?);
+                Ok(())
+            },
+        )?;
+        let (made, result) = state;
+        Ok((timing, made.expect("made before"), result.expect("at least one run")))
+    }
+
+    /// Times the parts of a batch by the CPU's clock, all at the same time: a thread each, if there are several.
+    pub(crate) fn time_parts<P: Send>(
+        &self,
+        parts: &mut [P],
+        clear: impl Fn(&mut P) -> Result<()>,
+        ask: impl Fn(&mut P) -> Result<()> + Sync,
+    ) -> Result<Timing> {
+        self.time_prepared(
+            &mut &mut *parts,
+            |parts| parts.iter_mut().try_for_each(&clear),
+            |parts| match parts {
+                [part] => ask(part),
+                parts => std::thread::scope(|scope| {
+                    let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(|| ask(part))).collect();
+                    threads.into_iter().try_for_each(|thread| thread.join().expect("a part has an outcome"))
+                }),
+            },
+        )
     }
 
     fn repeat(&self, run: impl FnMut() -> Result<f64>) -> Result<Timing> {
@@ -230,6 +321,19 @@ impl Session {
                 seed: self.seed,
             }),
         }
+    }
+
+    /// [`Session::check_slice`] of the values of `len` queries, of which `None` counts as `miss`.
+    pub(crate) fn check_found<T: Word>(
+        &self,
+        row: &dyn Display,
+        found: &[Option<T>],
+        len: usize,
+        miss: T,
+        expected: impl Fn(usize) -> T + Sync,
+    ) -> Result<Checksum> {
+        let found: Vec<T> = found.par_iter().map(|value| value.unwrap_or(miss)).collect();
+        self.check_slice(row, "values", &found, 0..len, miss, expected)
     }
 
     /// Compares one number with what is right, as [`Session::check`] does many.

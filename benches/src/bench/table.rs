@@ -4,6 +4,7 @@ use super::columns::Column;
 use super::row::Row;
 use lanetree::DeviceKind;
 use lanetree_console::output;
+use serde::Deserialize;
 use std::io::{self, Write};
 
 /// The table of a figure: what stands above it, what it has of a row, and what stands below.
@@ -24,7 +25,8 @@ pub(crate) struct Table {
 pub(crate) type Summary = fn(&[&Row], &mut dyn Write) -> io::Result<()>;
 
 /// What measures the times of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Clock {
     /// The device's events, around kernels only; a line below the table says so.
     Device,

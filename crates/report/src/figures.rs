@@ -1,21 +1,22 @@
 //! What the page draws: figures of the bench, compared with the papers'.
 //!
-//! They are kept in `figures/`, a file for each system. A plot chooses rows by `rows`, and is lines over `x`, or bars
+//! They are kept in `benches/figures`, a file for each system, with what the bench is told of them. A plot chooses rows by `rows`, and is lines over `x`, or bars
 //! without it; `y` is a field of the record, `giga_per_second` by default. `paper` has numbers that stand in a paper's text,
 //! in the unit of the record's field; numbers that could only be read off a paper's plot are not here.
 
 use crate::facts::{Facts, Filter};
 use crate::number::Unit;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// A file for each group.
 const GROUPS: [(&str, &str); 6] = [
-    ("figures/harmonia.toml", include_str!("../figures/harmonia.toml")),
-    ("figures/cuart.toml", include_str!("../figures/cuart.toml")),
-    ("figures/hbtree.toml", include_str!("../figures/hbtree.toml")),
-    ("figures/cubpt.toml", include_str!("../figures/cubpt.toml")),
-    ("figures/lanetree.toml", include_str!("../figures/lanetree.toml")),
-    ("figures/all.toml", include_str!("../figures/all.toml")),
+    ("../../benches/figures/harmonia.toml", include_str!("../../../benches/figures/harmonia.toml")),
+    ("../../benches/figures/cuart.toml", include_str!("../../../benches/figures/cuart.toml")),
+    ("../../benches/figures/hbtree.toml", include_str!("../../../benches/figures/hbtree.toml")),
+    ("../../benches/figures/cubpt.toml", include_str!("../../../benches/figures/cubpt.toml")),
+    ("../../benches/figures/lanetree.toml", include_str!("../../../benches/figures/lanetree.toml")),
+    ("../../benches/figures/all.toml", include_str!("../../../benches/figures/all.toml")),
 ];
 
 /// All figures, by system.
@@ -27,6 +28,9 @@ pub(crate) struct Figures(pub(crate) Vec<Group>);
 #[serde(deny_unknown_fields)]
 pub(crate) struct Group {
     pub(crate) name: String,
+    /// The bench's.
+    #[serde(default, rename = "sizes")]
+    _sizes: IgnoredAny,
     pub(crate) figure: Vec<Figure>,
 }
 
@@ -51,6 +55,9 @@ pub(crate) struct Figure {
     #[serde(default)]
     pub(crate) is_comparison: bool,
     pub(crate) plot: Vec<Plot>,
+    /// What the bench is told of it.
+    #[serde(default, rename = "bench")]
+    _bench: IgnoredAny,
 }
 
 impl Figure {

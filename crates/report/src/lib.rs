@@ -1,7 +1,7 @@
 //! Lanetree's measurements compared with the papers' claims: one page of HTML, and the table of claims in Markdown,
 //! from the records that the bench writes; the README's picture; and tables of figures in documents.
 //!
-//! What is drawn stands in `figures/` and `picture.toml`, what the papers claim in `claims/`, and what tables of
+//! What is drawn stands in `benches/figures` and `picture.toml`, what the papers claim in `claims/`, and what tables of
 //! documents have in `tables/`. The program calls [`main`]; the library is there for it, and for tests here and of the
 //! bench.
 

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, built: Option<Built>) -> Result<()> {
     // The children have the card for themselves.
     drop(device);
     let Some(planned) =
-        plan::with_rivals().into_iter().find(|planned| args.figure.is_some_and(|figure| figure.name == planned.record))
+        plan::with_rivals().find(|planned| args.figure.is_some_and(|figure| figure.name == planned.record))
     else {
         return campaign.make(&plan::plan(&args.paper, args.full), &mut start);
     };
@@ -220,7 +220,7 @@ impl<'a> Campaign<'a> {
             self.kind == DeviceKind::Cuda && !args.quick && args.sizes.is_empty() && args.queries.is_none();
         let mut runs: Vec<Run> = Vec::new();
         for piece in &planned.pieces {
-            let arguments = self.arguments(*piece, is_planned);
+            let arguments = self.arguments(piece, is_planned);
             // Pieces differ in their sizes.
             match runs.iter_mut().find(|run| run.arguments == arguments) {
                 Some(run) => run.seconds = run.seconds.max(piece.seconds),
@@ -233,7 +233,7 @@ impl<'a> Campaign<'a> {
         runs
     }
 
-    fn arguments(&self, piece: Piece, is_planned: bool) -> Vec<String> {
+    fn arguments(&self, piece: &Piece, is_planned: bool) -> Vec<String> {
         let args = self.args;
         let words = piece.words();
         if words.first() == Some(&plan::RIVALS) {

@@ -1,13 +1,11 @@
 //! CuART and GRT, end to end and kernels alone, by the same host code: what figures 8 to 11 of the paper have in common.
 
-use crate::bench::columns::{BATCH, INDEX, MS, N, OPERATION, RATE, RATIO, SIZE, SPREAD, THREADS, WORDS};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::grt;
 use crate::bench::cuart::measure::{from_threads, on_device};
 use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{ByteKeys, Cuart, Device, Stream};
 use lanetree_base::staging::{Addresses, Queries, Results, Route, Staging};
 use lanetree_base::uninit::replace;
@@ -16,21 +14,8 @@ use lanetree_baselines::grt::{Compare, Grt};
 use lanetree_record::Timing;
 use lanetree_simt::{Global, KeysRef};
 
-pub(crate) static TABLE: Table = Table {
-    name: "cuart-beside-grt",
-    title: "CuART compared with GRT, from host memory and back, and kernels alone",
-    columns: &[INDEX, OPERATION, WORDS, N, BATCH, THREADS, MS, SPREAD, RATE, RATIO.headed("x CuART's"), SIZE],
-    clock: Clock::Calls,
-    notes: &[
-        "Random queries, all hits, u32 values. get_many_into: from ordinary host memory and back by the CPU's clock, so",
-        "many threads at the same time, each with a stream and batches of its own; ms: the share of one batch in all that",
-        "time. get: kernels alone, by the device's events. Both trees' batches go through the same staging; only their",
-        "kernels differ. grt compares keys byte by byte, as the paper says; grt-words does by words of 8 bytes, as CuART.",
-        "The paper (figures 8 to 11): 8 threads, batches of 2^15 (2^14 in figure 10), end to end on an A100 (server) or an",
-        "RTX 3090 (workstation).",
-    ],
-    summary: None,
-};
+/// The table of the figures that have it.
+const SECTION: &str = "cuart-beside-grt";
 
 /// Threads of the paper's figures, and the queries of its batches.
 pub(crate) const PAPERS_THREADS: usize = 8;
@@ -103,7 +88,7 @@ fn steps(asked: &Asked) -> impl Iterator<Item = Of> {
 
 fn row(index: &'static str, (threads, count): Of, (timing, checksum): (Timing, Checksum)) -> Row {
     let operation = if threads.is_some() { "get_many_into" } else { "get" };
-    Row::new(TABLE.name, index, operation, count, timing, checksum).with("threads", threads)
+    Row::new(SECTION, index, operation, count, timing, checksum).with("threads", threads)
 }
 
 /// GRT with the staging that CuART has.

@@ -116,7 +116,7 @@ pub(crate) fn measured<V: Word>(
         subject.tree.on(&session.stream).get(&other_keys, &mut out)?;
         session.stream.synchronize()?;
         session.check(&name, "values of other keys", &out, others, V::MAX, |query| of_key(data.query(2, query)))?;
-        let mut row = subject.row(session, table, ("cuart", name.into()), count, timing, checksum);
+        let mut row = subject.row(session, table, name, count, timing, checksum);
         row.set("ratio_to_baseline", get.map(|get| row.giga_per_second / get));
         session.push(row);
     }
@@ -132,10 +132,9 @@ fn get_row<V: Word>(
     expected: &(impl Fn(usize) -> V + Sync),
 ) -> Result<f64> {
     let on = || subject.tree.on(&session.stream);
-    let timing = session.time_on_stream(out, |out| session.poison(out), |out| Ok(on().get(batch, out)?))?;
+    let timing = session.time_call(out, |out| on().get(batch, out))?;
     let checksum = session.check(&"get", "values", out, batch.len(), V::MAX, expected)?;
-    let parts = ("cuart", "get".to_owned());
-    let mut row = subject.row(session, table, parts, batch.len(), timing, checksum);
+    let mut row = subject.row(session, table, "get", batch.len(), timing, checksum);
     row.set("ratio_to_baseline", 1.0);
     let rate = row.giga_per_second;
     session.push(row);

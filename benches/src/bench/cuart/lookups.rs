@@ -1,35 +1,18 @@
 //! Point look-ups compared with GRT's, and their table, which several figures have.
 
-use crate::bench::columns::{BATCH, Column, INDEX, KEYS, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
+use crate::bench::columns::Column;
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::grt;
 use crate::bench::cuart::measure::upload;
 use crate::bench::cuart::subject::Subject;
 use crate::bench::error::Result;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::RootTable;
 use lanetree::{Cuart, Word};
 
-pub(crate) static TABLE: Table = Table {
-    name: grt::LOOKUPS,
-    title: "CuART: look-ups compared with GRT's, queries and results on the device",
-    columns: &[INDEX, OPERATION, WORDS, KEYS, N, BATCH, MS, RATE, RATIO.headed("x CuART's"), GATHERS, SIZE],
-    clock: Clock::Device,
-    notes: &[
-        "Random queries, all hits. x its gathers: relative to the sum of the reciprocal rates of the gathers that a",
-        "look-up makes, each as measured over a table of the size of what it gathers from (of a sample of the queries).",
-        "That is no ceiling: gathers of keys that begin alike are mostly of cached lines. GRT, after the paper's",
-        "description: one buffer, byte offsets, the type in the node. The paper (sections 4.3, 4.4, on an A100, end to",
-        "end from host memory): CuART up to 2 x GRT, slower than GRT for short keys, 1.2 x GRT for 15.4 M keys of the",
-        "BTC dump. The URLs stand for that dump, and are synthetic: few hosts and paths have most of the keys.",
-    ],
-    summary: None,
-};
-
 /// Relative to what the look-ups' gathers would take, made by themselves. No ceiling: gathers of different regions may
 /// overlap, and of queries that have much in common most are of cached lines.
-const GATHERS: Column = Column::of("x its gathers", |row| {
+pub(crate) const GATHERS: Column = Column::of("x its gathers", |row| {
     row.number("gathers_giga_per_second").map(|gathers| format!("{:.2}", row.giga_per_second / gathers))
 });
 
@@ -66,12 +49,10 @@ fn get<V: Word>(session: &mut Session, subject: &Subject<V>, count: usize, opera
     let batch = upload(session, data, count)?;
     let mut out = session.device.alloc::<V>(count)?;
     let on = || subject.tree.on(&session.stream);
-    let timing =
-        session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on().miss(V::MIN).get(&batch, out)?))?;
     let expected = |query: usize| V::truncate(data.query(1, query) + 1);
+    let timing = session.time_call(&mut out, |out| on().miss(V::MIN).get(&batch, out))?;
     let checksum = session.check(&operation, "values", &out, out.len(), V::MIN, expected)?;
-    let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, TABLE.name, parts, out.len(), timing, checksum);
+    let mut row = subject.row(session, grt::LOOKUPS, operation, out.len(), timing, checksum);
     row.set("gathers_giga_per_second", subject.of_gathers);
     let rate = row.giga_per_second;
     session.push(row);

@@ -66,16 +66,13 @@ impl<V: Word> Subject<V> {
         &self,
         session: &Session,
         section: &'static str,
-        (index, operation): (&'static str, String),
+        operation: impl Into<String>,
         batch: usize,
         timing: Timing,
         checksum: Checksum,
     ) -> Row {
-        let row = Row::new(section, index, operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(section, "cuart", operation, batch, timing, checksum).on(session.device_name());
         let row = self.data.label::<V>(row);
-        if index != "cuart" {
-            return row;
-        }
         row.with("footprint_bytes", self.stats.bytes()).with("bytes_per_key", self.stats.bytes_per_key)
     }
 }

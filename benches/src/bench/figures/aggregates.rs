@@ -1,54 +1,17 @@
 //! Aggregates of the values of ranges, compared with writing the values, and with what must be read.
 
-use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Data, Order, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{Aggregate, AggregateScratch, Buffer, DeviceAggregates, DeviceRanges, LaneTree, Number, RangeScratch};
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "aggregates",
-    about: "LaneTree: aggregates of the values of ranges, compared with writing the values",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    with_ceilings: true,
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "aggregates",
-    title: "LaneTree, aggregates of the values of ranges, bounds and results on the device",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        Column::words("ranges", "ranges"),
-        OPERATION,
-        ORDER,
-        BATCH,
-        MS,
-        RATE.headed("G ranges/s"),
-        Column::extra("GB/s read", "read_gigabytes_per_second", Format::Figure),
-        CEILING.headed("of reading"),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Locate, prefix sums, aggregation and results, with all memory allocated beforehand. values: range without keys, which",
-        "writes the values of all pairs. Reading, at copy bandwidth: the buckets of each range (one more than its pairs fill), its",
-        "bounds and its results.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("aggregates", Run::Alone(measure));
 
 /// Pairs in a bucket of 64 bytes.
 const BUCKET: u64 = 4;
@@ -65,20 +28,17 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     drop((values, floats));
     let n = data.len() as u64;
     let many = 1_u64 << session.plan.queries.min(22);
+    let seed = session.seed;
     let equal = |count: u64, length: u64| -> Vec<(u64, u64)> {
-        let first = |i: u64| mix(i ^ session.seed << 32) % (n - length + 1);
+        let first = |i: u64| mix(i ^ seed << 32) % (n - length + 1);
         (0..count).into_par_iter().map(|i| (first(i), length)).collect()
     };
     let mut mixed = equal(many / 4, 8);
     mixed.push((n / 4, n / 2));
-    let batches = [
-        ("of 8", equal(many, 8)),
-        ("of 64", equal(many, 64)),
-        ("of 1024", equal(many >> 5, 1024)),
-        ("of 8, and one of half of all", mixed),
-        ("one of all", vec![(0, n)]),
-    ];
-    for (name, ranges) in batches {
+    let of_length = [("of 8", many, 8), ("of 64", many, 64), ("of 1024", many >> 5, 1024)];
+    let of_length = of_length.into_iter().filter(|&(.., length)| length <= n);
+    let batches = of_length.map(|(name, count, length)| (name, equal(count, length)));
+    for (name, ranges) in batches.chain([("of 8, and one of half of all", mixed), ("one of all", vec![(0, n)])]) {
         let mut sorted = ranges.clone();
         sort_unstable_by(&mut sorted, Ord::cmp);
         for (order, ranges) in [(Order::Random, ranges), (Order::Sorted, sorted)] {
@@ -131,7 +91,7 @@ impl Batch {
         checksum: lanetree_baselines::Checksum,
     ) -> Row {
         let count = self.ranges.len();
-        let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum);
+        let row = Row::new(FIGURE.name, "lanetree", operation, count, timing, checksum);
         let buckets: u64 = self.ranges.iter().map(|&(_, len)| len / BUCKET + 1).sum();
         let is_one = operation == "last";
         let bytes = if is_one { 64 * count as u64 } else { 64 * buckets } + 24 * count as u64;
@@ -145,20 +105,17 @@ impl Batch {
     fn values(&self, session: &mut Session, tree: &LaneTree<u64, u64>, data: &Data<u64>) -> Result<()> {
         let (count, pairs) = (self.ranges.len(), self.pairs as usize);
         let device = &session.device;
-        let mut out =
-            (DeviceRanges::<u64, u64>::without_keys(device, count, pairs)?, RangeScratch::new(device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.values),
-            |(out, scratch)| Ok(tree.on(&session.stream).range(&self.starts, &self.ends, scratch, out)?),
-        )?;
+        let mut out = DeviceRanges::<u64, u64>::without_keys(device, count, pairs)?;
+        let mut scratch = RangeScratch::new(device, count)?;
+        let on = tree.on(&session.stream);
+        let timing = session.time_call(&mut out, |out| on.range(&self.starts, &self.ends, &mut scratch, out))?;
         let what = format!("values of ranges {}", self.name);
-        let offsets: Vec<u64> = out.0.offsets.to_vec()?;
+        let offsets: Vec<u64> = out.offsets.to_vec()?;
         let value = |i: usize| {
             let range = offsets.partition_point(|&offset| offset <= i as u64) - 1;
             self.ranges[range].0 + i as u64 - offsets[range]
         };
-        let checksum = session.check(&what, "values", &out.0.values, pairs, u64::MAX, value)?;
+        let checksum = session.check(&what, "values", &out.values, pairs, u64::MAX, value)?;
         let row = self.row(session, "values", data.len(), timing, checksum);
         session.push(row);
         Ok(())
@@ -173,17 +130,13 @@ impl Batch {
     ) -> Result<()> {
         let count = self.ranges.len();
         let device = &session.device;
-        let mut out = (DeviceAggregates::<A>::new(device, count)?, AggregateScratch::new(device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.values),
-            |(out, scratch)| {
-                let on = tree.on(&session.stream);
-                Ok(on.aggregate::<A>(aggregate, &self.starts, &self.ends, scratch, out)?)
-            },
-        )?;
+        let mut out = DeviceAggregates::<A>::new(device, count)?;
+        let mut scratch = AggregateScratch::new(device, count)?;
+        let on = tree.on(&session.stream);
+        let timing = session
+            .time_call(&mut out, |out| on.aggregate::<A>(aggregate, &self.starts, &self.ends, &mut scratch, out))?;
         let what = format!("{operation} of ranges {}", self.name);
-        let found: Vec<u64> = out.0.values.to_vec()?.into_iter().map(|value| value.into().0).collect();
+        let found: Vec<u64> = out.values.to_vec()?.into_iter().map(|value| value.into().0).collect();
         let wanted = |i: usize| expected(self.ranges[i].0, self.ranges[i].1).into().0;
         let checksum = session.check_slice(&what, "results", &found, 0..count, u64::MAX, wanted)?;
         let row = self.row(session, operation, tree.len() as usize, timing, checksum);

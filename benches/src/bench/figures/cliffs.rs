@@ -4,71 +4,23 @@
 
 use crate::bench::batches::{keys, values};
 use crate::bench::bus::bus;
-use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE};
 use crate::bench::cuart::data::keys as byte_keys;
 use crate::bench::data::{Data, Order, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::adversaries::Adversary;
-use crate::bench::plan::Scale;
 use crate::bench::queries::lower_bounds;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{
-    Cuart, Cubpt, Device, DeviceKind, DeviceRanges, Harmonia, HbTree, LaneTree, Mirrored, Op, OrderedIndex,
-    RangeScratch, Ranges, SortedArray,
+    Cuart, Cubpt, Device, DeviceRanges, Harmonia, HbTree, LaneTree, Mirrored, Op, OrderedIndex, RangeScratch, Ranges,
+    SortedArray,
 };
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cliffs",
-    about: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync: compared with what limits them",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cliffs",
-    title: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        OPERATION,
-        BATCH,
-        MS,
-        RATE,
-        BYTES_RATE,
-        CEILING,
-        Column::extra("x without", "x_without", Format::Digits(2)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Keys and values of 64 bits. By the CPU's clock, from the call to its return; results in new memory but for range_many_into.",
-        "Ceiling: the same number of bytes across the bus from or to page-locked memory. One long range among short ones is timed",
-        "by the device's events; its ceiling is a copy on the card. pinned: the device form, and a copy to page-locked memory.",
-        "In a hole: of a tree without its middle half, whose leaves are still there; x without: the same for a tree without a",
-        "hole. lower_bound, 64 at a time: 256 calls in host form, one after another; x without: of Harmonia's time. lower_bound of",
-        "many among clusters at the ends, and among powers of two, which are 64 keys: likewise, by the device's events. mirrored:",
-        "a batch of updates, applied by the CPU and sent to the copy; its ceiling is 16 bytes for each of them.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![20, 26],
-        (DeviceKind::Cuda, true) => vec![20],
-        _ => vec![10],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cliffs", Run::Alone(measure));
 
 /// Bytes of a pair.
 const PAIR: usize = 16;
@@ -115,7 +67,7 @@ fn push(
     (bytes, ceiling): (usize, Option<f64>),
     without: Option<f64>,
 ) {
-    let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, index, operation, batch, timing, checksum).on(session.device_name());
     let mut row = row.over(len, "u64", "u64", "uniform").with("bytes_moved", bytes as u64);
     row.set("ceiling_giga_per_second", ceiling.map(|ms| batch as f64 / ms / 1e6));
     row.set("x_without", without);
@@ -132,19 +84,9 @@ fn build<I>(
 ) -> Result<I> {
     session.doing("build_sorted from slices");
     let device = session.device.clone();
-    let mut built = None;
-    let timing = session.time_on_cpu(
-        &mut built,
-        |built| *built = None,
-        |built| {
-            *built = Some(make(&device, keys, values)?);
-            Ok(())
-        },
-    )?;
-    let built = built.expect("built at least once");
+    let (timing, built) = session.time_making(|| make(&device, keys, values))?;
     let found = get(&built, keys)?;
-    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
-    let checksum = session.check_slice(&"build_sorted", "values", &found, 0..keys.len(), u64::MAX, |i| values[i])?;
+    let checksum = session.check_found(&"build_sorted", &found, keys.len(), u64::MAX, |i| values[i])?;
     let bytes = PAIR * keys.len();
     let ceiling = bus::<u8, u8>(session, bytes, 0)?;
     push(session, index, ("build_sorted", keys.len(), keys.len()), (timing, checksum), (bytes, ceiling), None);
@@ -247,10 +189,9 @@ fn in_sync(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
             Ok(())
         },
     )?;
-    let found: Vec<u64> =
-        mirrored.device_index().get_many(&changed)?.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
     let what = "mirrored updates";
-    let checksum = session.check_slice(&what, "values", &found, 0..count, u64::MAX, |i| new(i, run))?;
+    let checksum =
+        session.check_found(&what, &mirrored.device_index().get_many(&changed)?, count, u64::MAX, |i| new(i, run))?;
     let bytes = PAIR * count;
     let ceiling = bus::<u8, u8>(session, bytes, 0)?;
     push(session, "harmonia", (what, count, keys.len()), (timing, checksum), (bytes, ceiling), None);
@@ -268,15 +209,7 @@ fn copies_out(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u64]) ->
     };
 
     session.doing("pairs()");
-    let mut pairs = Vec::new();
-    let timing = session.time_on_cpu(
-        &mut pairs,
-        |pairs| *pairs = Vec::new(),
-        |pairs| {
-            *pairs = tree.pairs()?;
-            Ok(())
-        },
-    )?;
+    let (timing, pairs) = session.time_making(|| tree.pairs())?;
     let (found_keys, found_values): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
     let checksum = check(session, "pairs", &found_keys, &found_values)?;
     push(session, "lanetree", ("pairs", len, len), (timing, checksum), (bytes, ceiling), None);
@@ -355,12 +288,10 @@ fn long_among_short(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u6
     let pairs = (short - 1) * LENGTH + long;
     let device = session.device.clone();
     let (starts, ends) = (device.upload(&starts)?, device.upload(&ends)?);
-    let mut out = (DeviceRanges::new(&device, short, pairs)?, RangeScratch::new(&device, short)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.keys),
-        |(out, scratch)| Ok(tree.on(&session.stream).range(&starts, &ends, scratch, out)?),
-    )?;
+    let mut out = DeviceRanges::new(&device, short, pairs)?;
+    let mut scratch = RangeScratch::new(&device, short)?;
+    let on = tree.on(&session.stream);
+    let timing = session.time_call(&mut out, |out| on.range(&starts, &ends, &mut scratch, out))?;
     let before = short / 2 * LENGTH;
     let rank = |i: usize| {
         let (row, at) = match i {
@@ -371,17 +302,17 @@ fn long_among_short(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u6
         first(row) + at
     };
     let what = "range, one long among short";
-    let by_key = session.check(&what, "keys", &out.0.keys, pairs, u64::MAX, |i| keys[rank(i)])?;
+    let by_key = session.check(&what, "keys", &out.keys, pairs, u64::MAX, |i| keys[rank(i)])?;
     let of = |i: usize| value_of(keys[rank(i)]);
-    let checksum = by_key.and(session.check(&what, "values", &out.0.values, pairs, u64::MAX, of)?);
+    let checksum = by_key.and(session.check(&what, "values", &out.values, pairs, u64::MAX, of)?);
     let bytes = PAIR * pairs;
     let mut copies = (device.alloc_zeroed::<u64>(pairs)?, device.alloc_zeroed::<u64>(pairs)?);
     let copy = session.time_on_stream(
         &mut copies,
         |_| Ok(()),
         |(keys, values)| {
-            keys.copy_from_buffer(&session.stream, 0, &out.0.keys, 0..pairs)?;
-            Ok(values.copy_from_buffer(&session.stream, 0, &out.0.values, 0..pairs)?)
+            keys.copy_from_buffer(&session.stream, 0, &out.keys, 0..pairs)?;
+            Ok(values.copy_from_buffer(&session.stream, 0, &out.values, 0..pairs)?)
         },
     )?;
     push(session, "lanetree", (what, pairs, keys.len()), (timing, checksum), (bytes, Some(copy.min_ms)), None);
@@ -406,11 +337,8 @@ fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
         }
         let device = &session.device;
         let mut out = (device.alloc::<u64>(count)?, device.alloc::<u64>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, _)| session.poison(keys),
-            |(keys, values)| Ok(tree.on(&session.stream).successor(&on_device, keys, values)?),
-        )?;
+        let on = || tree.on(&session.stream);
+        let timing = session.time_call(&mut out, |(keys, values)| on().successor(&on_device, keys, values))?;
         let next = |i: usize| if has_hole { keys[end] } else { queries[i] };
         let what = if has_hole { "successor in a hole" } else { "successor, no hole" };
         let by_key = session.check(&what, "keys", &out.0, count, u64::MAX, next)?;

@@ -1,46 +1,17 @@
 //! The CPU: Harmonia's own path, the standard library's B-tree, binary search over a sorted vector.
 
-use crate::bench::columns::{BATCH, HITS, INDEX, KEYS, MEGA, MS, N, ORDER, RATIO, SIZE, THREADS, WORDS, power};
+use crate::bench::columns::power;
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Needs, Part, Run, either};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{Measurement, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
-use lanetree::{Device, DeviceKind, Harmonia};
+use lanetree::{Device, Harmonia};
 use lanetree_baselines::cpu::{BTree, SortedVec};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cpu",
-    about: "The CPU: Harmonia on it, the standard library's B-tree, binary search",
-    table: Some(&TABLE),
-    needs: Needs::Nothing,
-    sizes,
-    run: Run::Part(Part::OnCpu(|session, keys| either!(keys, data => measure(session, data)))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cpu",
-    title: "CPU look-ups",
-    columns: &[INDEX, WORDS, KEYS, N, ORDER, HITS, BATCH, THREADS, MS, MEGA, RATIO.headed("x BTreeMap"), SIZE],
-    clock: Clock::Cpu,
-    notes: &["By the CPU's clock. BTreeMap does not tell its size."],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![20, 24, 26],
-        (DeviceKind::Cuda, true) => vec![20],
-        (DeviceKind::Host, false) => vec![18, 22],
-        (DeviceKind::Host, true) => vec![16],
-        (DeviceKind::Emulated, false) => vec![14],
-        (DeviceKind::Emulated, true) => vec![10],
-    }
-}
+pub(crate) const FIGURE: Measurement =
+    Measurement::new("cpu", Run::Part(Part::OnCpu(|session, keys| either!(keys, data => measure(session, data)))));
 
 /// One thread gets a part of the queries: it would take minutes otherwise.
 const FEWER_FOR_ONE_THREAD: usize = 4;
@@ -129,14 +100,9 @@ fn run<W: BenchWord>(
     what: &str,
 ) -> Result<Row> {
     let mut out = vec![None; batch.queries.len()];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(None),
-        |out| pool.install(|| competitor.get_into(&batch.queries, out)),
-    )?;
-    let out: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = session.check_slice(&what, "values", &out, 0..batch.queries.len(), miss(), |i| batch.value(i))?;
-    let row = Row::new(TABLE.name, competitor.name(), "get", out.len(), timing, checksum).on("cpu");
+    let timing = session.time_into(&mut out, |out| pool.install(|| competitor.get_into(&batch.queries, out)))?;
+    let checksum = session.check_found(&what, &out, batch.queries.len(), miss(), |i| batch.value(i))?;
+    let row = Row::new(FIGURE.name, competitor.name(), "get", out.len(), timing, checksum).on("cpu");
     let bytes_per_key = competitor.bytes_per_key();
     Ok(data
         .label(row)

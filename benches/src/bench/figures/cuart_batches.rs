@@ -2,40 +2,17 @@
 //! paper's figures 8 and 9).
 
 use crate::bench::bus::bus;
-use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, INDEX, MS, N, OPERATION, RATE, SPREAD, THREADS, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::measure::from_threads;
 use crate::bench::cuart::subject::{Subject, len};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::ByteKeys;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-batches",
-    about: "CuART's paper, figures 8 and 9: batches in host memory",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(batches),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-batches",
-    title: "CuART: look-ups, queries and results in host memory, transfers included",
-    columns: &[INDEX, OPERATION, WORDS, N, BATCH, THREADS, MS, SPREAD, RATE, BYTES_RATE, CEILING.headed("of the bus")],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
-        "keys to the device and values back. Bus: the same bytes both ways at once, page-locked, and nothing else.",
-        "Threads: they send batches at the same time, 64 each; ms: the share of one batch in all that time. The paper's",
-        "batches: 2^13 to 2^17, on 8 threads.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-batches", Run::Alone(batches));
 
 /// Sizes of the batches, as powers of two: the paper's, and one that is processed in pieces.
 const BATCHES: [u32; 7] = [13, 14, 15, 16, 17, 20, 24];
@@ -69,22 +46,14 @@ fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Resu
     let bytes = data.bytes(count, |query| data.query(1, query));
     let bus = bus::<u8, u32>(session, bytes.len(), count)?;
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(None),
-        |out| Ok(subject.tree.get_many_into(keys(data.width, &bytes), out)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_into(keys(data.width, &bytes), out))?;
     let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
     checked(session, subject, "get_many_into", &found, timing, bus)?;
     drop((out, found));
 
     let (mut pinned, mut out) = (session.device.pinned::<u8>(bytes.len())?, session.device.pinned::<u32>(count)?);
     pinned.copy_from_slice(&bytes);
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(0),
-        |out| Ok(subject.tree.get_many_pinned(data.width, &pinned, 0, out, None)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_pinned(data.width, &pinned, 0, out, None))?;
     checked(session, subject, "get_many_pinned", &out, timing, bus)
 }
 
@@ -123,8 +92,7 @@ fn push(
     (timing, checksum): (Timing, Checksum),
     bus: Option<f64>,
 ) {
-    let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, TABLE.name, parts, count, timing, checksum);
+    let mut row = subject.row(session, FIGURE.name, operation, count, timing, checksum);
     row.set("threads", threads);
     row.set("bytes_moved", (count * (subject.data.width + 4)) as u64);
     row.set("ceiling_giga_per_second", bus.map(|ms| count as f64 / ms / 1e6));

@@ -3,41 +3,18 @@
 //! A tree is checked by look-ups, ranks and ranges, and by its nodes and leaves: a tree that was not compacted
 //! answers look-ups just as well.
 
-use crate::bench::columns::{MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::{Subject, len};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Cuart, DeviceKeys};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-builds",
-    about: "Beyond CuART's paper: bulk builds and compaction on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(builds),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-builds",
-    title: "CuART: bulk builds of pairs on the device, and compaction there",
-    columns: &[OPERATION, WORDS, N, MS, RATE, RATIO.headed("x CPU"), SIZE],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from the call until the tree is complete, with its memory's allocation. On the CPU: all its",
-        "threads, of sorted pairs in host memory, and the tree's copy to the device. Compaction: of a tree from which an",
-        "eighth of the keys was removed, in no order, and inserted again. G/s: pairs. Checked by look-ups.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-builds", Run::Alone(builds));
 
 /// Queries that a tree is checked with, and ranges of [`RANGE`] pairs.
 const CHECKED: usize = 1 << 20;
@@ -65,7 +42,7 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     let bytes = data.bytes(data.len, |rank| order[rank]);
     let values: Vec<u32> = order.par_iter().map(|&i| i as u32 + 1).collect();
     let sorted = keys(data.width, &bytes);
-    let (timing, tree) = built(session, || Ok(Cuart::builder().build_sorted(&session.device, sorted, &values)?))?;
+    let (timing, tree) = session.time_making(|| Cuart::builder().build_sorted(&session.device, sorted, &values))?;
     let stats = tree.stats();
     let mut subject = Built { subject: Subject { data, stats, of_gathers: None, tree }, order };
     let baseline = push(session, &subject, "build_sorted on the CPU", timing, None)?;
@@ -96,23 +73,9 @@ fn on_device(
     operation: &str,
     baseline: f64,
 ) -> Result<()> {
-    let (timing, tree) = built(session, || Ok(Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1)?))?;
+    let (timing, tree) = session.time_making(|| Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1))?;
     built_before.subject.tree = tree;
     push(session, built_before, operation, timing, Some(baseline)).map(drop)
-}
-
-/// Times a build; each run's tree is gone before the next.
-fn built(session: &Session, build: impl Fn() -> Result<Cuart<u32>>) -> Result<(Timing, Cuart<u32>)> {
-    let mut tree = None;
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            *tree = Some(build()?);
-            Ok(())
-        },
-    )?;
-    Ok((timing, tree.expect("built at least once")))
 }
 
 /// Of a tree from which an eighth of the keys was taken away and put back.
@@ -124,23 +87,13 @@ fn compaction(session: &mut Session, built: &mut Built, baseline: f64) -> Result
     let batch = DeviceKeys::upload(&session.device, keys(data.width, &bytes))?;
     let values = session.device.upload(&values)?;
     let mut scratch = ChangeScratch::for_inserts(&session.device, count, UpdateEngine::Auto)?;
-    let mut failed = Ok(());
-    let mut change = |tree: &mut Cuart<u32>| -> Result<()> {
+    let change = |tree: &mut Cuart<u32>| -> Result<()> {
         tree.remove_on(&session.stream, &batch)?;
         tree.insert_on(&session.stream, &batch, &values, &mut scratch)?;
         session.stream.synchronize()?;
         session.expect(&"compact", "is_compact, before it", tree.is_compact().into(), 0)
     };
-    let timing = session.time_on_cpu(
-        &mut built.subject.tree,
-        |tree| {
-            if failed.is_ok() {
-                failed = change(tree);
-            }
-        },
-        |tree| Ok(tree.compact().map(drop)?),
-    )?;
-    failed?;
+    let timing = session.time_prepared(&mut built.subject.tree, change, |tree| Ok(tree.compact().map(drop)?))?;
     push(session, built, "compact", timing, Some(baseline)).map(drop)
 }
 
@@ -148,8 +101,7 @@ fn compaction(session: &mut Session, built: &mut Built, baseline: f64) -> Result
 fn push(session: &mut Session, built: &Built, operation: &str, timing: Timing, baseline: Option<f64>) -> Result<f64> {
     let subject = &built.subject;
     let checksum = check(session, built, operation)?;
-    let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, TABLE.name, parts, subject.data.len, timing, checksum);
+    let mut row = subject.row(session, FIGURE.name, operation, subject.data.len, timing, checksum);
     row.set("order", None::<&str>);
     row.set("hit_rate", None::<f64>);
     row.set("footprint_bytes", subject.tree.stats().bytes());

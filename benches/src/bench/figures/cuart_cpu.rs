@@ -4,73 +4,22 @@
 //! with all threads. On a machine that others use too, the CPU time that the process took says more than the time
 //! that went by: both are there.
 
-use crate::bench::columns::{BATCH, Column, Format, INDEX, MEGA, MS, N, OPERATION, RATIO, SIZE, THREADS, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use blart::TreeMap;
 use congee::U64Congee;
 use lanetree::cuart::RootTable;
-use lanetree::{ByteKeys, Cuart, Device, DeviceKind, FixedKey};
+use lanetree::{ByteKeys, Cuart, Device, FixedKey};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::{Art, task};
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-cpu",
-    about: "CuART's paper, figure 7: look-ups on the CPU, compared with the tree with pointers and two crates; needs no GPU",
-    table: Some(&TABLE),
-    needs: Needs::Nothing,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(on_cpu),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-cpu",
-    title: "CuART's layout compared with other radix trees, on the CPU (the paper's figure 7)",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        N,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        RATIO.headed("x ART"),
-        Column::extra("CPU ns", "cpu.cpu_ns", Format::Figure),
-        Column::extra("x ART, CPU", "cpu.cpu_ratio", Format::Figure),
-        Column::extra("build ms", "cpu.build_ms", Format::Figure),
-        SIZE,
-    ],
-    clock: Clock::Cpu,
-    notes: &[
-        "All threads, batches of fresh random keys that all hit, competitors in turns; medians. CPU ns: CPU time of a",
-        "look-up, all threads together; x ART: how much faster than the tree with pointers, by the clock and by CPU",
-        "time. Trees with pointers are built in key order by one thread. The paper (figure 7; 12 threads, batches of",
-        "2^15): CuART 2.5 x ART for small trees, up to 20 x for large ones.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        // A GPU's host is taken to have the memory and the cores.
-        (DeviceKind::Cuda, false) => vec![16, 18, 20, 22, 24],
-        (DeviceKind::Host, false) => vec![16, 20, 22],
-        (DeviceKind::Cuda | DeviceKind::Host, true) => vec![16, 20],
-        (DeviceKind::Emulated, false) => vec![14],
-        (DeviceKind::Emulated, true) => vec![10],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-cpu", Run::Alone(on_cpu));
 
 /// Queries of the paper's batches, as a power of two.
 const PAPERS_BATCH: u32 = 15;
@@ -262,9 +211,8 @@ fn of_batch<const N: usize>(
             let (start, cpu) = (Instant::now(), cpu_ms());
             competitor.tree.get(queries, keys(N, &bytes), &mut out)?;
             let taken = (start.elapsed().as_secs_f64() * 1e3, cpu_ms() - cpu);
-            let out: Vec<u64> = out.into_iter().map(|value| value.unwrap_or(MISS)).collect();
             let expected = |query: usize| data.query(round, query) + 1;
-            times.last = session.check_slice(&competitor.index, "values", &out, 0..count, MISS, expected)?;
+            times.last = session.check_found(&competitor.index, &out, count, MISS, expected)?;
             if round > 0 {
                 times.wall_ms.push(taken.0);
                 times.cpu_ms.push(taken.1);
@@ -275,7 +223,7 @@ fn of_batch<const N: usize>(
     for (competitor, times) in competitors.iter().zip(times) {
         let timing = Timing::of(times.wall_ms);
         let cpu_ns = Timing::of(times.cpu_ms).median_ms * 1e6 / count as f64;
-        let row = Row::new(TABLE.name, competitor.index, competitor.operation, count, timing, times.last).on("cpu");
+        let row = Row::new(FIGURE.name, competitor.index, competitor.operation, count, timing, times.last).on("cpu");
         let (rate, cpu) = *baseline.get_or_insert((row.giga_per_second, cpu_ns));
         let ratio = row.giga_per_second / rate;
         // A system that does not tell has zeros.

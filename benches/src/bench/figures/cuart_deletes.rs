@@ -1,40 +1,16 @@
 //! Removals by the kernel of their own and by the engine of updates, and batches that mix updates and removals.
 
-use crate::bench::columns::{BATCH, MS, N, OPERATION, RATE, RATIO, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::{Subject, len};
 use crate::bench::cuart::writers::LastWriters;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Buffer, Cuart, DeviceKeys};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-deletes",
-    about: "CuART's paper, sections 3.3 and 3.4: removals by a kernel of their own and by the engine of updates, and mixed batches",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(deletes),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-deletes",
-    title: "CuART: removals by their kernel and by the engine of updates, and both in one batch; batches on the device",
-    columns: &[OPERATION, WORDS, N, BATCH, MS, RATE, RATIO.headed("x remove")],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from the call until the batch is done. Of random keys with repetitions. remove: looks up and",
-        "takes the link away. Engine: the paper's, with one hash table of twice the batch, in which the last operation of",
-        "each key wins; a nil value removes its key (its section 3.4). What a run removed is inserted again, untimed.",
-        "Checked by looking up all keys of the batch, and by the tree's length.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-deletes", Run::Alone(deletes));
 
 /// Sizes of the batches, as powers of two.
 const BATCHES: [u32; 5] = [14, 15, 18, 20, 22];
@@ -132,17 +108,8 @@ fn of_batch(session: &mut Session, subject: &mut Subject<u32>, count: usize) -> 
             scratch: ChangeScratch::for_updates(&device, count, UpdateEngine::HashTable)?.one_table(2 * count)?,
             removed: 0,
         };
-        let mut failed = Ok(());
-        let timing = session.time_on_cpu(
-            &mut state,
-            |state| {
-                if let (Ok(()), Err(error)) = (&failed, state.restore(session)) {
-                    failed = Err(error);
-                }
-            },
-            |state| state.run(session, way),
-        )?;
-        failed?;
+        let timing =
+            session.time_prepared(&mut state, |state| state.restore(session), |state| state.run(session, way))?;
         let removed = state.removed;
         let of_key = |key: u64| last.of(key).map(|query| written(query as usize));
         let keys_removed = (0..data.len as u64).into_par_iter().count_if(|&key| of_key(key) == Some(NIL)) as u64;
@@ -156,7 +123,7 @@ fn of_batch(session: &mut Session, subject: &mut Subject<u32>, count: usize) -> 
         let checksum = session.check(&name, "values", &out, count, NIL, expected)?;
         // The next way, and the next batch, find the tree as it was built.
         state.restore(session)?;
-        let mut row = subject.row(session, TABLE.name, ("cuart", name.into()), count, timing, checksum);
+        let mut row = subject.row(session, FIGURE.name, name, count, timing, checksum);
         let baseline = *baseline.get_or_insert(row.giga_per_second);
         row.set("ratio_to_baseline", row.giga_per_second / baseline);
         session.push(row);

@@ -1,22 +1,14 @@
 //! CuART and GRT the paper's way, end to end: by batch, by threads and by the keys' width (the paper's figures 8, 9 and
 //! 11).
 
-use crate::bench::cuart::beside_grt::{self, Asked, PAPERS_BATCH, PAPERS_THREADS, measure};
+use crate::bench::cuart::beside_grt::{Asked, PAPERS_BATCH, PAPERS_THREADS, measure};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::subject::{len, queries};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-grt",
-    about: "CuART's paper, figures 8, 9 and 11: batches in host memory from several threads, compared with GRT's",
-    table: Some(&beside_grt::TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(by_batch_threads_and_width),
-    ..Figure::BASE
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-grt", Run::Alone(by_batch_threads_and_width));
 
 /// Sizes of the batches of figure 8, as powers of two.
 const BATCHES: [u32; 5] = [13, 14, 15, 16, 17];

@@ -1,33 +1,15 @@
 //! CuART and GRT the paper's way, end to end, by the tree's size (the paper's figure 10).
 
-use crate::bench::cuart::beside_grt::{self, Asked, PAPERS_BATCH, PAPERS_THREADS, measure};
+use crate::bench::cuart::beside_grt::{Asked, PAPERS_BATCH, PAPERS_THREADS, measure};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::grt;
 use crate::bench::cuart::subject::queries;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan::{self, Scale};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
 use lanetree::DeviceKind;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-grt-sizes",
-    about: "CuART's paper, figure 10: batches in host memory by the tree's size, 64 Ki to 144 Mi keys, compared with GRT's",
-    table: Some(&beside_grt::TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(by_size),
-    ..Figure::BASE
-};
-
-/// Those below the largest of the paper's, which is no power of two.
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![16, 20, 22, 24, 26],
-        _ => plan::standard(scale),
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-grt-sizes", Run::Alone(by_size));
 
 /// Of keys of 32 bytes, in batches of half the size of the other figures'.
 fn by_size(session: &mut Session, request: &Request) -> Result<()> {

@@ -1,37 +1,15 @@
 //! Inserts of new keys, and their removal.
 
-use crate::bench::columns::{BATCH, MS, N, OPERATION, RATE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::Subject;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Buffer, Cuart, DeviceKeys};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-inserts",
-    about: "Beyond CuART's paper: inserts and removals on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(inserts),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-inserts",
-    title: "CuART: inserts of new random keys and their removal, batches on the device",
-    columns: &[OPERATION, WORDS, N, BATCH, MS, RATE],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from the call until the batch is done. Each run of inserts is removed again, untimed, and the",
-        "other way about; so after the first run leaves are used again. Checked by looking up the last batch's keys.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-inserts", Run::Alone(inserts));
 
 /// Inserts of keys that are not there, and their removal.
 fn inserts(session: &mut Session, request: &Request) -> Result<()> {
@@ -80,31 +58,20 @@ fn of_new_keys(session: &mut Session, subject: &mut Subject<u32>, count: usize) 
         scratch: ChangeScratch::for_inserts(&session.device, count, UpdateEngine::Auto)?,
         tree: &mut subject.tree,
     };
-    let mut failed = Ok(());
-    let prepare = |state: &mut State<'_>, failed: &mut Result<()>, remove: bool| {
-        let done = if remove { state.remove(session) } else { state.insert(session) };
-        if let (Ok(()), Err(error)) = (&failed, done) {
-            *failed = Err(error);
-        }
-    };
-    let inserting =
-        session.time_on_cpu(&mut state, |state| prepare(state, &mut failed, true), |it| it.insert(session))?;
+    let inserting = session.time_prepared(&mut state, |it| it.remove(session), |it| it.insert(session))?;
     let mut out = session.device.alloc::<u32>(count)?;
     state.tree.on(&session.stream).miss(0).get(&state.batch, &mut out)?;
     session.stream.synchronize()?;
     let (len, all) = (state.tree.len(), (data.len + count) as u64);
     session.expect(&"insert", "len", len, all)?;
     let inserted = session.check(&"insert", "values", &out, count, 0, |i| i as u32 + 1)?;
-    let removing =
-        session.time_on_cpu(&mut state, |state| prepare(state, &mut failed, false), |it| it.remove(session))?;
+    let removing = session.time_prepared(&mut state, |it| it.insert(session), |it| it.remove(session))?;
     state.tree.on(&session.stream).miss(7).get(&state.batch, &mut out)?;
     session.stream.synchronize()?;
     session.expect(&"remove", "len", state.tree.len(), data.len as u64)?;
     let removed = session.check(&"remove", "values", &out, count, 7, |_| 7)?;
-    failed?;
     let rows = [("insert", inserting, inserted), ("remove", removing, removed)].map(|(operation, timing, checksum)| {
-        let parts = ("cuart", operation.to_owned());
-        let mut row = subject.row(session, TABLE.name, parts, count, timing, checksum);
+        let mut row = subject.row(session, FIGURE.name, operation, count, timing, checksum);
         row.set("hit_rate", None::<f64>);
         row
     });

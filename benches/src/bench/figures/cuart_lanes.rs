@@ -1,36 +1,14 @@
 //! Look-ups whose keys one lane compares, or several side by side, by the keys' width.
 
-use crate::bench::columns::{BATCH, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::{Subject, len, queries};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::Lanes;
 use lanetree::{DeviceKeys, KeyWord};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-lanes",
-    about: "CuART: look-ups by the lanes that compare a key, keys of 8 to 256 bytes",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(by_lanes),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-lanes",
-    title: "CuART: look-ups by the lanes that compare a key, queries and results on the device",
-    columns: &[OPERATION, WORDS, N, BATCH, MS, RATE, RATIO.headed("x 1 lane"), SIZE],
-    clock: Clock::Device,
-    notes: &[
-        "Uniform keys, all hits. A thread descends for each query; then this number of adjacent lanes compares its words with",
-        "the words of its leaf.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-lanes", Run::Alone(by_lanes));
 
 /// Bytes of a key.
 const WIDTHS: [usize; 5] = [8, 32, 64, 128, 256];
@@ -64,12 +42,10 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     let mut baseline = None;
     for (lanes, name) in LANES {
         let on = || subject.tree.on(&session.stream).with_lanes(lanes);
-        let timing =
-            session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on().miss(0).get(&batch, out)?))?;
         let expected = |query: usize| u32::truncate(data.query(1, query) + 1);
+        let timing = session.time_call(&mut out, |out| on().miss(0).get(&batch, out))?;
         let checksum = session.check(&name, "values", &out, out.len(), 0, expected)?;
-        let parts = ("cuart", name.to_owned());
-        let mut row = subject.row(session, TABLE.name, parts, batch.len(), timing, checksum);
+        let mut row = subject.row(session, FIGURE.name, name, batch.len(), timing, checksum);
         let baseline = *baseline.get_or_insert(row.giga_per_second);
         row.set("ratio_to_baseline", row.giga_per_second / baseline);
         session.push(row);

@@ -1,59 +1,15 @@
 //! Long keys (the paper's figures 13 and 14): on the CPU with short keys on the device, and in the paper's two other
 //! ways.
 
-use crate::bench::columns::{BATCH, Column, Format, KEYS, MS, N, OPERATION, RATE, RATIO, SIZE, SPREAD, WORDS};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::long::{Mixed, Tree, Way};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::plan::{self, Scale, main_of};
+use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-long",
-    about: "CuART's paper, figures 13 and 14, and two other ways: batches in host memory, a share of them long keys",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(long_keys),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-long",
-    title: "CuART: three ways with long keys (the paper's figures 13 and 14), from and to host memory",
-    columns: &[
-        OPERATION.headed("way"),
-        WORDS,
-        KEYS.headed("longer keys"),
-        N,
-        BATCH,
-        MS,
-        SPREAD,
-        RATE,
-        RATIO.headed("x all on the device"),
-        Column::extra("device MiB", "footprint_bytes", Format::Mebibytes),
-        SIZE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock. The same share of the queries as of the keys is longer. Device leaves, all on the device:",
-        "leaves of their size next to the others; host leaves: the device finds the leaf, the CPU compares the key; hybrid:",
-        "the CPU looks up the longer keys while the device looks up the others. The paper (section 4.4.1, hybrid alone,",
-        "26 Mi keys, batches of 2^15, 56 threads of the CPU): about half the rate where 3 % of the keys are the CPU's.",
-        "Trees of at most 2^22 keys, unless --sizes says otherwise: two dozen are built.",
-    ],
-    summary: None,
-};
-
-/// The most keys, unless more are asked for: two dozen trees are built.
-const MOST: u32 = 22;
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    vec![main_of(&plan::standard(scale)).min(MOST)]
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-long", Run::Alone(long_keys));
 
 /// Sizes of the batches, as powers of two: the paper's, and a larger one.
 const BATCHES: [u32; 2] = [15, 20];
@@ -105,11 +61,9 @@ fn of_batch(session: &Session, mixed: &Mixed, way: Way, tree: &Tree, count: usiz
     let queries = mixed.pack(count, |query| data.query(1, query));
     let keys = queries.keys()?;
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(&mut out, |out| out.fill(None), |out| Ok(tree.get_many_into(keys, out)?))?;
-    let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
+    let timing = session.time_into(&mut out, |out| tree.get_many_into(keys, out))?;
     let operation = way.name(mixed);
-    let checksum =
-        session.check_slice(&operation, "values", &found, 0..count, 0, |query| data.query(1, query) as u32 + 1)?;
-    let row = Row::new(TABLE.name, "cuart", operation, count, timing, checksum).on(session.device_name());
+    let checksum = session.check_found(&operation, &out, count, 0, |query| data.query(1, query) as u32 + 1)?;
+    let row = Row::new(FIGURE.name, "cuart", operation, count, timing, checksum).on(session.device_name());
     Ok(mixed.label(row, tree).with("bytes_moved", queries.byte_len() + 4 * count))
 }

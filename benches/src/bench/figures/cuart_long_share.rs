@@ -1,53 +1,17 @@
 //! Some keys on the CPU while the device looks up the others, in the paper's batches and by its threads (its figures 13
 //! and 14).
 
-use crate::bench::columns::{BATCH, KEYS, MS, N, OPERATION, RATE, RATIO, SPREAD, THREADS, WORDS};
 use crate::bench::cuart::beside_grt::{PAPERS_BATCH, PAPERS_THREADS};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::long::{Mixed, Packed, Tree, Way};
 use crate::bench::cuart::measure::send_from_threads;
 use crate::bench::cuart::subject::len;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-long-share",
-    about: "CuART's paper, figures 13 and 14: a share of long keys, or of short ones, on the CPU, 26 Mi keys, 8 threads",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-long-share",
-    title: "CuART: longer keys on the CPU, the others on the device (the paper's figures 13 and 14)",
-    columns: &[
-        OPERATION.headed("way"),
-        WORDS,
-        KEYS.headed("longer keys"),
-        N,
-        BATCH,
-        THREADS,
-        MS,
-        SPREAD,
-        RATE,
-        RATIO.headed("x no long keys; x all on the device"),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from ordinary host memory and back: threads that send batches at the same time; ms: the share",
-        "of one batch in all that time. The same share of the queries as of the keys is longer. hybrid: the CPU looks these",
-        "up; otherwise all are on the device. Of 33 to 128 bytes (figure 13): relative to no long keys. One byte longer than",
-        "the others (figure 14): relative to all on the device. The paper: 8 threads for the GPU and 56 for the CPU; about half",
-        "the rate where 3 % of the keys are the CPU's.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-long-share", Run::Alone(measure));
 
 /// The parts of the keys that are long, in per cent.
 const SHARES: [u64; 4] = [0, 1, 3, 5];
@@ -91,7 +55,7 @@ fn of_way(session: &mut Session, mixed: &Mixed, way: Way, baseline: &mut Option<
     let (timing, checksum) = send_from_threads(session, data, (&batches[..], count), what, |batch, out| {
         Ok(tree.get_many_into(batch.keys()?, out)?)
     })?;
-    let row = Row::new(TABLE.name, "cuart", what, count, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "cuart", what, count, timing, checksum).on(session.device_name());
     let rate = row.giga_per_second;
     let ratio = rate / *baseline.get_or_insert(rate);
     let row = mixed.label(row, &tree).with("threads", PAPERS_THREADS).with("share", mixed.share as f64 / 100.0);

@@ -1,15 +1,13 @@
 //! Ranges and prefixes: only where they begin and end, and with their pairs; compared with GRT's ranges.
 
-use crate::bench::columns::{BATCH, Column, Format, INDEX, MS, N, OPERATION, PAIRS_RATE, RATE, RATIO, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::grt;
 use crate::bench::cuart::subject::len;
 use crate::bench::data::mix;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch};
 use lanetree::{Buffer, ByteKeys, Cuart, DeviceKeys};
@@ -18,41 +16,7 @@ use lanetree_baselines::Checksum;
 use lanetree_baselines::grt::Grt;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-ranges",
-    about: "CuART's paper, section 3.2.1: ranges and prefixes, as spans of leaves and with their pairs, compared with GRT's ranges",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(ranges),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-ranges",
-    title: "CuART: ranges and prefixes compared with GRT's ranges",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        N,
-        BATCH,
-        Column::extra("pairs/range", "range_pairs", Format::Digits(1)),
-        MS,
-        RATE,
-        PAIRS_RATE,
-        RATIO.headed("x values"),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Ranges from a random key of the tree to the key at this distance after it; prefixes: the first 2 and 3 bytes of random",
-        "keys. G/s: ranges. Kernels alone, by the device's events, but for range_many and prefix_many, which begin and end",
-        "in host memory and are timed by the CPU's clock. spans: where ranges begin and end among the leaves, which is all",
-        "that the paper sends to the host (its section 3.2.1); values, keys: these are gathered, too. GRT: one thread per",
-        "range descends, and then walks along the buffer; it copies values. The paper has no figure of ranges.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-ranges", Run::Alone(ranges));
 
 /// Pairs of a range, and ranges of a batch as a power of two.
 const RANGES: [(usize, u32); 3] = [(8, 20), (128, 17), (1024, 14)];
@@ -183,7 +147,7 @@ impl Subject {
         };
         let mut spans = device.alloc::<u64>(2 * count)?;
         let name = batch.name("spans");
-        let timing = session.time_on_stream(&mut spans, |spans| session.poison(spans), |spans| Ok(span(spans)?))?;
+        let timing = session.time_call(&mut spans, |spans| span(spans))?;
         let expected = |i: usize| {
             let Range { start, end } = batch.spans[i / 2];
             if i.is_multiple_of(2) { start as u64 } else { end as u64 }
@@ -246,15 +210,11 @@ impl Subject {
         let (starts, ends) = (upload(starts)?, upload(ends)?);
         let (count, pairs) = (batch.spans.len(), batch.values.len());
         let mut out = (session.device.alloc::<u32>(pairs)?, session.device.alloc::<u64>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(values, lens)| session.poison(values).and_then(|()| session.poison(lens)),
-            |(values, lens)| {
-                // SAFETY: in the session's stream.
-                let bounds = unsafe { (grt::queries(session, &starts)?, grt::queries(session, &ends)?) };
-                Ok(grt.range(&session.stream, bounds.0, bounds.1, pairs / count, values, lens)?)
-            },
-        )?;
+        let timing = session.time_call(&mut out, |(values, lens)| -> Result<()> {
+            // SAFETY: in the session's stream.
+            let bounds = unsafe { (grt::queries(session, &starts)?, grt::queries(session, &ends)?) };
+            Ok(grt.range(&session.stream, bounds.0, bounds.1, pairs / count, values, lens)?)
+        })?;
         let checksum = session.check(&"GRT, range", "values", &out.0, pairs, 0, |i| batch.values[i])?;
         session.check(&"GRT, range", "lengths", &out.1, count, 0, |i| batch.spans[i].len() as u64)?;
         let row = self.row(session, "grt", batch.name("values"), batch, (timing, checksum));
@@ -300,7 +260,7 @@ impl Subject {
         (timing, checksum): (Timing, Checksum),
     ) -> Row {
         let (count, pairs) = (batch.spans.len(), batch.values.len());
-        let row = Row::new(TABLE.name, index, operation, count, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, index, operation, count, timing, checksum).on(session.device_name());
         let row = self.data.label::<u32>(row).with("pairs", pairs as u64);
         row.with("range_pairs", pairs as f64 / count as f64)
     }

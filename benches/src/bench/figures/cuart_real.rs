@@ -1,14 +1,12 @@
 //! Real input: addresses, words and file paths; look-ups, ranks and prefixes on the device, between host memory and
 //! it, and on the CPU.
 
-use crate::bench::columns::{BATCH, DEVICE, HITS, INDEX, KEYS, MEGA, MS, N, OPERATION, RATIO, SIZE, THREADS};
 use crate::bench::cuart::input::{Input, Sources, Strings};
 use crate::bench::data::mix;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch};
 use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, KeyWord};
@@ -19,30 +17,7 @@ use lanetree_baselines::grt::{Grt, Queries};
 use lanetree_record::Timing;
 use std::collections::{BTreeMap, HashMap};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-real",
-    about: "Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, compared with GRT and the CPU",
-    table: Some(&TABLE),
-    takes: Takes::INPUT,
-    run: Run::Alone(real),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-real",
-    title: "CuART over real input: on the device, between host memory and it, and on the CPU",
-    columns: &[KEYS, N, INDEX, OPERATION, DEVICE, HITS, BATCH, THREADS, MS, MEGA, RATIO.headed("x first"), SIZE],
-    clock: Clock::Calls,
-    notes: &[
-        "geoip6: ranges of IPv6 addresses (tor-geoipdb); words: a word list (wamerican); paths: of Debian's packages.",
-        "By the device's events, kernels only: get, upper_bound, prefix_span on a device; all else by the CPU's clock.",
-        "x first: relative to the first row of the batch, the tree with pointers or binary search on the CPU. Misses: keys",
-        "with another byte; of addresses, those in no range. upper_bound, then values: the spans of one pair, from which",
-        "values are gathered, were made beforehand. Prefixes: 3 letters; directories.",
-        "GRT has no ranks and no prefixes.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-real", Run::Alone(real));
 
 /// Queries of a batch, as powers of two: the paper's, and a large one.
 const BATCHES: [u32; 2] = [15, 22];
@@ -179,8 +154,7 @@ impl Subject {
             let mut out = vec![None; count];
             let timing =
                 session.time_on_cpu(&mut out, |out| out.fill(Some(0)), |out| Ok(tree.get_many_into(queries, out)?))?;
-            let found: Vec<u32> = out.into_iter().map(|value| value.unwrap_or(MISS)).collect();
-            let checksum = session.check_slice(&"get_many_into", "values", &found, 0..count, MISS, right)?;
+            let checksum = session.check_found(&"get_many_into", &out, count, MISS, right)?;
             rows.push(session, ("cuart", "get_many_into", place), timing, checksum);
         }
 
@@ -188,23 +162,15 @@ impl Subject {
         let queries = DeviceKeys::upload(&session.device, queries)?;
         let mut out = session.device.alloc::<u32>(count)?;
         let on = || tree.on(&session.stream);
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(on().miss(MISS).get(&queries, out)?),
-        )?;
+        let timing = session.time_call(&mut out, |out| on().miss(MISS).get(&queries, out))?;
         let checksum = session.check(&"get", "values", &out, count, MISS, right)?;
         rows.push(session, ("cuart", "get", session.device_name()), timing, checksum);
 
         let device = session.device.clone();
         // SAFETY: the strings of the batch, on the session's device, as they are for the stream that looks them up.
         let queries = unsafe { Queries::from_raw(queries.keys_ref(&session.stream)?, count, &device) };
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(grt.get(&session.stream, queries, out, None, MISS)?),
-        )?;
-        let checksum = session.check(&"GRT, get", "values", &out, count, MISS, right)?;
+        let timing = session.time_call(&mut out, |out| grt.get(&session.stream, queries, out, None, MISS))?;
+        let checksum = session.check(&"GRT, get", "values", &out, out.len(), MISS, right)?;
         rows.push(session, ("grt", "get", session.device_name()), timing, checksum);
         Ok(())
     }
@@ -235,10 +201,7 @@ impl Subject {
         rows.push(session, ("sorted Vec", "prefix spans", "cpu"), timing, checksum);
 
         for (tree, place) in self.trees(session) {
-            let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
-                *out = tree.prefix_span_many(prefixes)?;
-                Ok(())
-            })?;
+            let (timing, out) = session.time_making(|| tree.prefix_span_many(prefixes))?;
             let checksum =
                 session.check_slice(&"prefix_span_many", "spans", &words(&out), 0..2 * count, u64::MAX, right)?;
             rows.push(session, ("cuart", "prefix_span_many", place), timing, checksum);
@@ -248,8 +211,7 @@ impl Subject {
         let prefixes = DeviceKeys::upload(&session.device, prefixes)?;
         let mut out = session.device.alloc::<u64>(2 * count)?;
         let on = tree.on(&session.stream);
-        let timing =
-            session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on.prefix_span(&prefixes, out)?))?;
+        let timing = session.time_call(&mut out, |out| on.prefix_span(&prefixes, out))?;
         let checksum = session.check(&"prefix_span", "spans", &out, 2 * count, u64::MAX, right)?;
         rows.push(session, ("cuart", "prefix_span", session.device_name()), timing, checksum);
         Ok(())
@@ -291,10 +253,7 @@ impl Subject {
 
         let batch = ByteKeysBuf::encode(&addresses);
         for (tree, place) in self.trees(session) {
-            let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
-                *out = tree.upper_bound_many(&batch)?;
-                Ok(())
-            })?;
+            let (timing, out) = session.time_making(|| tree.upper_bound_many(&batch))?;
             let checksum = session.check_slice(&"upper_bound_many", "ranks", &out, 0..count, u64::MAX, right)?;
             rows.push(session, ("cuart", "upper_bound_many", place), timing, checksum);
         }
@@ -303,8 +262,7 @@ impl Subject {
         let queries = DeviceKeys::upload(&session.device, &batch)?;
         let mut ranks = session.device.alloc::<u64>(count)?;
         let on = tree.on(&session.stream);
-        let timing =
-            session.time_on_stream(&mut ranks, |out| session.poison(out), |out| Ok(on.upper_bound(&queries, out)?))?;
+        let timing = session.time_call(&mut ranks, |out| on.upper_bound(&queries, out))?;
         let checksum = session.check(&"upper_bound", "ranks", &ranks, count, u64::MAX, right)?;
         rows.push(session, ("cuart", "upper_bound", session.device_name()), timing, checksum);
 
@@ -349,7 +307,7 @@ impl Rows<'_> {
     ) {
         let Subject { source, key, strings, art, host, device: on_device } = self.subject;
         let n = strings.keys.len();
-        let row = Row::new(TABLE.name, index, operation, self.count, timing, checksum).on(device);
+        let row = Row::new(FIGURE.name, index, operation, self.count, timing, checksum).on(device);
         let first = *self.first.get_or_insert(row.giga_per_second);
         let ratio = row.giga_per_second / first;
         let bytes = match (index, on_device) {

@@ -1,46 +1,19 @@
 //! Updates by batch, tree size and key length, with the paper's one hash table and without (its figures 15 and 16): kernels
 //! alone, and from host memory as in the paper.
 
-use crate::bench::columns::{BATCH, INDEX, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::beside_grt::PAPERS_THREADS;
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::engines::{Engine, measured};
 use crate::bench::cuart::senders::engine_from_threads;
 use crate::bench::cuart::subject::Subject;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::cuart_updates_host;
-use crate::bench::plan::{self, Scale};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
-use lanetree::DeviceKind;
 use lanetree::cuart::UpdateEngine;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-update-sizes",
-    about: "CuART's paper, figures 15 and 16: updates by batch, tree size and key length, with one hash table; kernels alone, and from host memory by 8 threads",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(by_size),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-update-sizes",
-    title: "CuART: updates with one hash table as in the paper (figures 15 and 16), and without; batches on the device",
-    columns: &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, RATIO.headed("x look-ups"), SIZE],
-    clock: Clock::Device,
-    notes: &[
-        "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. One table of 2^20: the",
-        "paper's, cleared before each batch, and up to full with a batch of 2^20 and a large tree. One table of twice the",
-        "batch: its remedy. Pieces: tables of 2^20 for pieces of 2^19 operations. The paper's rates are end to end: rows from",
-        "host memory are in the table of cuart-updates-host.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-update-sizes", Run::Alone(by_size));
 
 /// Sizes of the batches of figure 15, as powers of two; the fifth is the last that the paper's table has room for.
 const BATCHES: [u32; 6] = [13, 15, 17, 19, 20, 22];
@@ -66,13 +39,6 @@ const FROM_HOST: [Engine; 2] = [
 ];
 const MOST_FROM_HOST: u32 = 20;
 
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![16, 20, 24],
-        _ => plan::standard(scale),
-    }
-}
-
 /// Of keys of 16 bytes by batch, and of each length in the paper's batches.
 fn by_size(session: &mut Session, request: &Request) -> Result<()> {
     let most = session.plan.queries;
@@ -88,9 +54,13 @@ fn by_size(session: &mut Session, request: &Request) -> Result<()> {
             batches.dedup();
             let mut subject = Subject::<u32>::of(session, Data::new(width, 1 << size, session.seed))?;
             for &batch in &batches {
-                measured(session, &mut subject, (TABLE.name, &ENGINES), 1 << batch, |_, tree, stream, of, scratch| {
-                    Ok(tree.update_on(stream, of.0, of.1, None, scratch)?)
-                })?;
+                measured(
+                    session,
+                    &mut subject,
+                    (FIGURE.name, &ENGINES),
+                    1 << batch,
+                    |_, tree, stream, of, scratch| Ok(tree.update_on(stream, of.0, of.1, None, scratch)?),
+                )?;
             }
             batches.retain(|&batch| batch <= MOST_FROM_HOST);
             if session.has_time(format_args!("{what}, from host memory")) {
@@ -108,7 +78,7 @@ fn from_host(session: &mut Session, subject: &mut Subject<u32>, batches: &[u32])
         for engine in &FROM_HOST {
             let (timing, checksum) =
                 engine_from_threads(session, &data, (PAPERS_THREADS, count), &mut subject.tree, engine)?;
-            let row = Row::new(cuart_updates_host::TABLE.name, "cuart", engine.name, count, timing, checksum);
+            let row = Row::new(cuart_updates_host::FIGURE.name, "cuart", engine.name, count, timing, checksum);
             let row = data.label::<u32>(row.on(session.device_name()));
             session.push(row.with("threads", PAPERS_THREADS));
         }

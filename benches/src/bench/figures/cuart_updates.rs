@@ -1,39 +1,16 @@
 //! Updates compared with look-ups of the same batches (the paper's figures 15 to 17).
 
-use crate::bench::columns::{BATCH, INDEX, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::engines::{Engine, measured};
 use crate::bench::cuart::grt;
 use crate::bench::cuart::subject::{Subject, len, queries};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::Word;
 use lanetree::cuart::UpdateEngine;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-updates",
-    about: "CuART's paper, figures 15 to 17: updates by batch and engine, compared with look-ups and GRT's updates",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(updates),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cuart-updates",
-    title: "CuART: updates, batches on the device; n = 26 Mi in the paper's figures",
-    columns: &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, RATIO.headed("x look-ups"), SIZE],
-    clock: Clock::Device,
-    notes: &[
-        "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. x look-ups: relative",
-        "to look-ups of the same batch. The paper (section 4.5, end to end, RTX 3090): 120 M updates/s, 0.8 x its look-ups;",
-        "GRT 13 M/s; the CPU 2.5 M/s.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-updates", Run::Alone(updates));
 
 /// Sizes of the batches, as powers of two.
 const BATCHES: [u32; 6] = [14, 16, 18, 20, 22, 24];
@@ -54,7 +31,7 @@ fn updates(session: &mut Session, request: &Request) -> Result<()> {
         let data = Data::new(width, len, session.seed);
         of_words::<u32>(session, data)?;
         of_words::<u64>(session, data)?;
-        grt::beside_updates(session, &data, queries(session), TABLE.name)?;
+        grt::beside_updates(session, &data, queries(session), FIGURE.name)?;
     }
     Ok(())
 }
@@ -72,7 +49,7 @@ fn of_words<V: Word>(session: &mut Session, data: Data) -> Result<()> {
 }
 
 fn of_batch<V: Word>(session: &mut Session, subject: &mut Subject<V>, count: usize) -> Result<()> {
-    measured(session, subject, (TABLE.name, &ENGINES), count, |_, tree, stream, (batch, values), scratch| {
+    measured(session, subject, (FIGURE.name, &ENGINES), count, |_, tree, stream, (batch, values), scratch| {
         Ok(tree.update_on(stream, batch, values, None, scratch)?)
     })
 }
@@ -96,7 +73,7 @@ mod tests {
         measured(
             &mut session,
             &mut subject,
-            (TABLE.name, &ENGINES),
+            (FIGURE.name, &ENGINES),
             1 << 8,
             |number, tree, stream, (batch, values), scratch| match number {
                 2 => update(tree, stream, (batch, values), scratch),

@@ -1,7 +1,6 @@
 //! Updates from host memory by several threads, compared with GRT's, and with atomic updates of trees with pointers on
 //! the CPU (the paper's figure 17).
 
-use crate::bench::columns::{BATCH, DEVICE, INDEX, MEGA, MS, N, OPERATION, RATIO, SPREAD, THREADS, WORDS};
 use crate::bench::cuart::beside_grt::{HostGrt, PAPERS_BATCH, PAPERS_THREADS};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::engines::Engine;
@@ -9,55 +8,23 @@ use crate::bench::cuart::measure::from_threads;
 use crate::bench::cuart::senders::{Sent, engine_from_threads, updates_from_threads};
 use crate::bench::cuart::{cpu_updates, grt};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan::{self, Scale, main_of};
+use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cuart::UpdateEngine;
 use lanetree::{ByteKeys, Cuart};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::sync::{Mutex, PoisonError};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-updates-host",
-    about: "CuART's paper, figure 17: updates from host memory by 8 threads, compared with GRT's and the CPU's atomic updates",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(updates),
-    ..Figure::BASE
-};
-
-pub(crate) static TABLE: Table = Table {
-    name: "cuart-updates-host",
-    title: "CuART: updates from host memory, compared with GRT's and with trees with pointers on the CPU (figures 15 to 17)",
-    columns: &[INDEX, OPERATION, DEVICE, WORDS, N, BATCH, THREADS, MS, SPREAD, MEGA, RATIO.headed("x look-ups")],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock; u32 values. On a device: threads send batches at the same time, each through a stream of its",
-        "own; a lock orders their updates, and the last one of each key stays, which is checked. get_many_into: look-ups",
-        "that are sent alike. On the CPU all threads update one tree in batches. ART: ours, with an atomic maximum of the",
-        "operation's number and its value in the leaf; congee, keys of 8 bytes: the same under the lock of the leaf's node.",
-        "x look-ups: relative to CuART's. The paper (RTX 3090 and Ryzen 5800X): CuART about 120 M/s, GRT 13, the CPU 2.5.",
-    ],
-    summary: None,
-};
-
-/// Keys of the paper's tree, as a power of two.
-const PAPERS: u32 = 24;
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-updates-host", Run::Alone(updates));
 
 /// Operations of a batch on the CPU, as a power of two.
 const ON_CPU: u32 = 20;
 
 const ENGINES: [Engine; 2] =
     [Engine::new(UpdateEngine::Auto, "update"), Engine::one_table(1 << 20, "update, one table of 2^20 (the paper's)")];
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    vec![main_of(&plan::standard(scale)).min(PAPERS)]
-}
 
 /// Of keys of 8 and 16 bytes; the paper does not say which its figure has.
 fn updates(session: &mut Session, request: &Request) -> Result<()> {
@@ -132,7 +99,7 @@ impl Rows<'_> {
         (threads, count): (usize, usize),
         (timing, checksum): (Timing, Checksum),
     ) {
-        let row = Row::new(TABLE.name, index, operation, count, timing, checksum).on(device);
+        let row = Row::new(FIGURE.name, index, operation, count, timing, checksum).on(device);
         let rate = row.giga_per_second;
         let ratio = rate / *self.look_ups.get_or_insert(rate);
         session.push(self.data.label::<u32>(row).with("threads", threads).with("ratio_to_baseline", ratio));

@@ -1,23 +1,15 @@
 //! Look-ups of keys that begin alike, compared with GRT's (the paper's figure 12).
 
 use crate::bench::cuart::data::Data;
-use crate::bench::cuart::lookups::{self, of_data};
+use crate::bench::cuart::lookups::of_data;
 use crate::bench::cuart::subject::queries;
 use crate::bench::cuart::urls;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::session::Session;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-urls",
-    about: "CuART's paper, figure 12: look-ups of keys with long common beginnings (synthetic URLs), compared with GRT's",
-    table: Some(&lookups::TABLE),
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-urls", Run::Alone(measure));
 
 /// Keys of the paper's figure: 15.4 Mi.
 const PAPERS: usize = (154 << 20) / 10;

@@ -1,21 +1,13 @@
 //! Look-ups by the keys' width, compared with GRT's (the paper's figure 11).
 
 use crate::bench::cuart::data::Data;
-use crate::bench::cuart::lookups::{self, of_data};
+use crate::bench::cuart::lookups::of_data;
 use crate::bench::cuart::subject::{len, queries};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::session::Session;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cuart-widths",
-    about: "CuART's paper, figure 11: look-ups by the keys' width, compared with GRT's",
-    table: Some(&lookups::TABLE),
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cuart-widths", Run::Alone(measure));
 
 /// At the paper's size.
 fn measure(session: &mut Session, request: &Request) -> Result<()> {

@@ -1,64 +1,19 @@
 //! CUBPT's figures 7 and 8: bulk builds, by one thread, by several, and on the device.
 
-use crate::bench::batches::{MAPPINGS, Sent, keys, of_paper, values};
-use crate::bench::columns::{Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
+use crate::bench::batches::{MAPPINGS, Sent, all_are_there, keys, of_paper, values};
 use crate::bench::data::{miss, value_of};
-use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::plan::Scale;
+use crate::bench::error::{Error, Result};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
-use lanetree::{Cubpt, DeviceKind, Harmonia, harmonia};
+use lanetree::{Cubpt, DeviceKind, harmonia};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cubpt-builds",
-    about: "CUBPT's paper, figures 7 and 8: bulk builds against SingleBuild and PBI",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cubpt-builds",
-    title: "CUBPT: bulk builds (the paper's figures 7 and 8)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        Column::extra("order", "order", Format::Plain),
-        THREADS,
-        Column::words("timed", "timed"),
-        MS,
-        MEGA,
-        Column::extra("x single", "over_single", Format::Figure),
-        Column::extra("paper", "paper", Format::Figure),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "u64/u64, random keys. By the CPU's clock; medians. nodes: from sorted pairs (on the device: that are there), with the",
-        "check of their order. all: from unsorted pairs in main memory, with the sort; on the device with the transfer from pinned",
-        "memory. x single: SingleBuild's time over this one, and the paper's, for order 512. All pairs were looked up. per key: the",
-        "paper's mapping, a thread for each slot; otherwise up to 32 threads for each node.",
-    ],
-    summary: None,
-};
-
-/// Sizes of the trees: see [`pairs`].
-fn sizes(scale: Scale) -> Vec<u32> {
-    match scale.kind {
-        DeviceKind::Emulated => vec![10],
-        DeviceKind::Host => vec![20],
-        DeviceKind::Cuda => vec![22, 23, 24],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cubpt-builds", Run::Alone(measure));
 
 /// Pairs of the trees of a size. The paper's are 5, 10, 15 and 20 M, 5 M times a power of two but for one: on a GPU, 22 stands
 /// for 5 M, 23 for 10 M, and 24 for 15 and 20 M; elsewhere a size is a power of two.
@@ -117,8 +72,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                 let tree: Tree<u64, u64> = last.expect("built at least once");
                 let mut found = vec![None; len];
                 tree.get_into(&keys, &mut found);
-                let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-                let checksum = session.check_slice(&what, "values", &found, 0..len, miss(), |i| value_of(keys[i]))?;
+                let checksum = session.check_found(&what, &found, len, miss(), |i| value_of(keys[i]))?;
                 let of = |part: fn(&Report) -> f64| Timing::of(reports.iter().map(part).collect());
                 let nodes = of(|report| (report.total - report.sort).as_secs_f64() * 1e3);
                 let all = of(|report| report.total.as_secs_f64() * 1e3);
@@ -143,29 +97,16 @@ fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single
     let mut scratch = BuildScratch::for_unsorted(&session.device, len)?;
     for (index, mapping) in MAPPINGS {
         let builder = Cubpt::<u64, u64>::builder().fanout(order).mapping(mapping);
-        let mut tree = None;
-        let nodes = session.time_on_cpu(
-            &mut tree,
-            |tree| *tree = None,
-            |tree| {
-                let pairs = (&sorted.device.0, &sorted.device.1);
-                *tree = Some(builder.build_sorted_on(&session.stream, pairs.0, pairs.1, len, &mut scratch)?);
-                Ok(())
-            },
-        )?;
-        let mut state = (tree, &mut unsorted);
-        let all = session.time_on_cpu(
-            &mut state,
-            |state| state.0 = None,
-            |(tree, pairs)| {
-                pairs.send(session)?;
-                let buffers = (&pairs.device.0, &pairs.device.1);
-                *tree = Some(builder.build_on(&session.stream, buffers.0, buffers.1, len, &mut scratch)?);
-                Ok(())
-            },
-        )?;
-        let tree = state.0.expect("built at least once");
-        let checksum = all_are_there(session, what, keys, tree.get_many(keys)?)?;
+        let (keys_on, values_on) = &sorted.device;
+        let (nodes, tree) =
+            session.time_making(|| builder.build_sorted_on(&session.stream, keys_on, values_on, len, &mut scratch))?;
+        drop(tree);
+        let (all, tree) = session.time_making(|| {
+            unsorted.send(session)?;
+            let (keys, values) = &unsorted.device;
+            Ok::<_, Error>(builder.build_on(&session.stream, keys, values, len, &mut scratch)?)
+        })?;
+        let checksum = all_are_there(session, &what, keys, &tree.get_many(keys)?)?;
         drop(tree);
         push(session, index, (len, order, None), ("nodes", nodes), checksum, single);
         push(session, index, (len, order, None), ("all", all), checksum, single);
@@ -173,25 +114,12 @@ fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single
     if order != ORDERS[0] {
         return Ok(());
     }
-    let (mut tree, builder) = (None, harmonia::Builder::<u64, u64>::default());
-    let nodes = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree: &mut Option<Harmonia<u64, u64>>| {
-            let pairs = (&sorted.device.0, &sorted.device.1);
-            *tree = Some(builder.build_sorted_on(&session.stream, pairs.0, pairs.1, len, &mut scratch)?);
-            Ok(())
-        },
-    )?;
-    let tree = tree.expect("built at least once");
-    let checksum = all_are_there(session, what, keys, tree.get_many(keys)?)?;
+    let (builder, (keys_on, values_on)) = (harmonia::Builder::<u64, u64>::default(), &sorted.device);
+    let (nodes, tree) =
+        session.time_making(|| builder.build_sorted_on(&session.stream, keys_on, values_on, len, &mut scratch))?;
+    let checksum = all_are_there(session, &what, keys, &tree.get_many(keys)?)?;
     push(session, "harmonia", (len, tree.fanout(), None), ("nodes", nodes), checksum, single);
     Ok(())
-}
-
-fn all_are_there(session: &Session, what: &str, keys: &[u64], found: Vec<Option<u64>>) -> Result<Checksum> {
-    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))
 }
 
 fn push(
@@ -204,7 +132,7 @@ fn push(
 ) {
     let single = if timed == "nodes" { nodes } else { all };
     let over_single = single / timing.median_ms;
-    let row = Row::new(TABLE.name, index, "build", len, timing, checksum);
+    let row = Row::new(FIGURE.name, index, "build", len, timing, checksum);
     let row = row.on(if threads.is_some() { "host" } else { session.device_name() }).over(len, "u64", "u64", "uniform");
     let row = row.with("order", order).with("threads", threads).with("timed", timed).with("over_single", over_single);
     let paper = paper(index, threads.unwrap_or(0), timed).filter(|_| order == ORDERS[0]);

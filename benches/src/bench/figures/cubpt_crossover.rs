@@ -1,53 +1,21 @@
 //! When to take Harmonia, and when CUBPT: batches of inserts of every size and spread into both.
 
-use crate::bench::batches::{Sent, Spread, batch, keys};
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, RATE, power};
-use crate::bench::data::{miss, value_of};
+use crate::bench::batches::{Sent, Spread, all_are_there, batch, keys};
+use crate::bench::columns::power;
+use crate::bench::data::miss;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
 use lanetree::{
-    Batch, Buffer, Cubpt, DeviceKind, Harmonia, OpKind, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia,
+    Batch, Buffer, Cubpt, DeviceKind, Harmonia, OpKind, OrderedIndex, Pool, UpdatePath, UpdateReport, cubpt, harmonia,
 };
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cubpt-crossover",
-    about: "Batches of inserts into Harmonia and into CUBPT: by size, uniform, skewed and appended",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cubpt-crossover",
-    title: "Harmonia or CUBPT: batches of inserts on the device",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        Column::words("batch is", "spread"),
-        BATCH,
-        Column::extra("of n, %", "share", Format::Digits(3)),
-        Column::words("way", "way"),
-        MS,
-        RATE,
-        Column::extra("x Harmonia", "over_harmonia", Format::Figure),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "u64/u64, trees filled to 0.7: Harmonia with its default fanout, CUBPT of order 32. By the CPU's clock, from the call to its",
-        "return, sort included; pairs are on the device. Each batch has new keys, and is removed again, untimed. Skewed: 80 % of",
-        "the keys between two neighbours, the others in 4 % of the leaves. All keys of the last batch were looked up.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cubpt-crossover", Run::Alone(measure));
 
 const FILL: f64 = 0.7;
 const ORDER: u32 = 32;
@@ -79,13 +47,22 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             let removals = session.device.upload(&vec![OpKind::REMOVE; count])?;
             let builder = harmonia::Builder::<u64, u64>::default().fill(FILL);
             let tree = builder.build_sorted_on(&session.stream, from.0, from.1, len, &mut scratch)?;
-            let batch_scratch = harmonia::UpdateScratch::new(&pool.device(), count)?;
-            let harmonia = time(session, (&sent, &removals), &batch, &what, OfHarmonia(tree, batch_scratch))?;
+            let mut changes = harmonia::UpdateScratch::new(&pool.device(), count)?;
+            let apply = |tree: &mut Harmonia<u64, u64>, batch: DeviceBatch<'_>| {
+                tree.apply_on(&session.stream, batch, &mut changes)
+            };
+            let harmonia = time(session, (&sent, &removals), &batch, &what, (tree, apply))?;
             push(session, "harmonia", (len, count, spread), &batch, (harmonia.0.clone(), harmonia.1), 1.0);
             let builder = Cubpt::<u64, u64>::builder().fanout(ORDER).fill(FILL);
             let tree = builder.build_sorted_on(&session.stream, from.0, from.1, len, &mut scratch)?;
-            let batch_scratch = cubpt::UpdateScratch::new(&pool.device(), count)?;
-            let cubpt = time(session, (&sent, &removals), &batch, &what, OfCubpt(tree, batch_scratch))?;
+            let mut changes = cubpt::UpdateScratch::new(&pool.device(), count)?;
+            // Removals with the merging of what is too small, which the next batch would do.
+            let apply = |tree: &mut Cubpt<u64, u64>, batch: DeviceBatch<'_>| {
+                let report = tree.apply_on(&session.stream, batch, &mut changes)?;
+                tree.merge_small(&session.stream, &mut changes)?;
+                Ok(report)
+            };
+            let cubpt = time(session, (&sent, &removals), &batch, &what, (tree, apply))?;
             let ratio = harmonia.0.median_ms / cubpt.0.median_ms;
             push(session, "cubpt", (len, count, spread), &batch, cubpt, ratio);
         }
@@ -93,76 +70,34 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// A tree that takes batches from the device, with its scratch memory.
-trait Subject {
-    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<OpKind>>)
-    -> lanetree::Result<UpdateReport>;
-    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>>;
-}
+/// A batch on the device.
+type DeviceBatch<'a> = Batch<'a, u64, &'a Buffer<u64>>;
 
-struct OfHarmonia(Harmonia<u64, u64>, harmonia::UpdateScratch<u64, u64>);
-struct OfCubpt(Cubpt<u64, u64>, cubpt::UpdateScratch<u64>);
-
-impl Subject for OfHarmonia {
-    fn apply(
-        &mut self,
-        stream: &Stream,
-        sent: &Sent,
-        kinds: Option<&Buffer<OpKind>>,
-    ) -> lanetree::Result<UpdateReport> {
-        self.0.apply_on(stream, Batch { keys: &sent.device.0, values: &sent.device.1, kinds }, &mut self.1)
-    }
-
-    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
-        self.0.get_many(keys)
-    }
-}
-
-impl Subject for OfCubpt {
-    /// Removals with the merging of what is too small, which the next batch would do.
-    fn apply(
-        &mut self,
-        stream: &Stream,
-        sent: &Sent,
-        kinds: Option<&Buffer<OpKind>>,
-    ) -> lanetree::Result<UpdateReport> {
-        let report =
-            self.0.apply_on(stream, Batch { keys: &sent.device.0, values: &sent.device.1, kinds }, &mut self.1)?;
-        self.0.merge_small(stream, &mut self.1)?;
-        Ok(report)
-    }
-
-    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
-        self.0.get_many(keys)
-    }
-}
-
-/// Inserts a batch some times; the way that the last one took.
-fn time(
+/// Inserts a batch into a tree some times, by `apply`; the way that the last one took.
+fn time<I: OrderedIndex<Domain = u64, Value = u64>>(
     session: &Session,
     (sent, removals): (&Sent, &Buffer<OpKind>),
     batch: &[u64],
     what: &str,
-    subject: impl Subject,
+    (tree, apply): (I, impl FnMut(&mut I, DeviceBatch<'_>) -> lanetree::Result<UpdateReport>),
 ) -> Result<(Timing, UpdatePath)> {
-    let mut state = (subject, None, Ok(()));
-    let timing = session.time_on_cpu(
+    let (keys, values) = &sent.device;
+    let mut state = (tree, apply, None);
+    let timing = session.time_prepared(
         &mut state,
-        |(subject, path, failed)| {
+        |(tree, apply, path)| {
             if path.is_some() {
-                let removed = subject.apply(&session.stream, sent, Some(removals)).map(drop);
-                *failed = core::mem::replace(failed, Ok(())).and(removed);
+                apply(tree, Batch::of_kinds(keys, values, removals))?;
             }
+            Ok(())
         },
-        |(subject, path, _)| {
-            *path = Some(subject.apply(&session.stream, sent, None)?.path);
+        |(tree, apply, path)| {
+            *path = Some(apply(tree, Batch::inserts(keys, values))?.path);
             Ok(())
         },
     )?;
-    let (subject, path, failed) = state;
-    failed?;
-    let found: Vec<u64> = subject.get_many(batch)?.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&what, "values", &found, 0..batch.len(), miss(), |i| value_of(batch[i]))?;
+    let (tree, _, path) = state;
+    all_are_there(session, &what, batch, &tree.get_many(batch)?)?;
     Ok((timing, path.expect("a batch")))
 }
 
@@ -175,7 +110,7 @@ fn push(
     over_harmonia: f64,
 ) {
     let checksum = lanetree_baselines::Checksum::of(&crate::bench::batches::values(batch), miss(), 0);
-    let row = Row::new(TABLE.name, index, "insert", count, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, index, "insert", count, timing, checksum).on(session.device_name());
     let row = row.over(len, "u64", "u64", "uniform").with("spread", spread.name());
     let row = row.with("share", count as f64 / len as f64 * 100.0).with("way", format!("{path:?}").to_lowercase());
     session.push(row.with("over_harmonia", over_harmonia));

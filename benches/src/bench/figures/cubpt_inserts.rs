@@ -1,14 +1,11 @@
 //! CUBPT's figures 9 to 16: batches of inserts into trees, uniform and skewed, against PBI and PALM.
 
-use crate::bench::batches::{MAPPINGS, Sent, Spread, batch, keys, of_paper, values};
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
-use crate::bench::data::{miss, value_of};
+use crate::bench::batches::{MAPPINGS, Sent, Spread, all_are_there, batch, keys, of_paper, values};
+use crate::bench::data::miss;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, Mapping, UpdateScratch};
 use lanetree::{Batch, Cubpt, DeviceKind, Pool};
 use lanetree_base::parallel::*;
@@ -16,53 +13,7 @@ use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cubpt-inserts",
-    about: "CUBPT's paper, figures 9 to 16: batches of inserts, uniform and skewed, against PBI and PALM",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cubpt-inserts",
-    title: "CUBPT: batches of inserts (the paper's figures 9 to 16)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        Column::extra("order", "order", Format::Plain),
-        Column::words("batch is", "spread"),
-        BATCH,
-        THREADS,
-        Column::words("timed", "timed"),
-        MS,
-        MEGA,
-        Column::extra("x pbi", "over_pbi", Format::Figure),
-        Column::extra("x palm 4", "over_palm", Format::Figure),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "u64/u64; new keys into a full tree of random ones, built anew for each run. By the CPU's clock; medians. insertion: on the",
-        "CPU without the sort and the search, as in the paper; on the device sort and search included, of a batch that is there. all:",
-        "with sort and search, and with the transfer from pinned memory. Skewed: 80 % of the keys into one leaf, the others into",
-        "4 % of the leaves. x pbi: the time of PBI's insertion by one thread over this one; x palm 4: of PALM's by four.",
-        "The paper, 10 M into 10 M, all: uniform 42.8 x PBI, 13.4 x PALM by four threads; skewed 47.2 and 15.2. per key: the paper's",
-        "mapping, a thread for each new key; otherwise the threads of a node share these.",
-    ],
-    summary: None,
-};
-
-/// Sizes of the trees, each 5 M times a power of two on a GPU: 10 and 5 M, as in the paper.
-fn sizes(scale: Scale) -> Vec<u32> {
-    match scale.kind {
-        DeviceKind::Emulated => vec![10],
-        DeviceKind::Host => vec![20],
-        DeviceKind::Cuda => vec![23, 22],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("cubpt-inserts", Run::Alone(measure));
 
 fn batches(kind: DeviceKind) -> &'static [usize] {
     match kind {
@@ -130,7 +81,7 @@ fn compare(
             };
             let mut found = vec![None; batch.len()];
             tree.get_into(batch, &mut found);
-            all_are_there(session, what, batch, found)?;
+            all_are_there(session, &what, batch, &found)?;
             Ok(report)
         })?;
         let of = |part: fn(&Report) -> f64| Timing::of(reports.iter().map(part).collect());
@@ -154,7 +105,7 @@ fn compare(
         let over = |times: Times| (if timed == "all" { times.all } else { times.insertion }) / timing.median_ms;
         let (over_pbi, over_palm) = (over(pbi), over(palm));
         let checksum = Checksum::of(&of_batch, miss(), 0);
-        let row = Row::new(TABLE.name, index, "insert", batch.len(), timing, checksum);
+        let row = Row::new(FIGURE.name, index, "insert", batch.len(), timing, checksum);
         let row = row.on(if threads.is_some() { "host" } else { session.device_name() });
         let row = row.over(sorted.len(), "u64", "u64", "uniform").with("order", order).with("spread", spread.name());
         let row = row.with("threads", threads).with("timed", timed);
@@ -182,34 +133,16 @@ fn on_device(
     let mut sent = Sent::new(session, batch)?;
     let mut scratch = UpdateScratch::new(&pool.device(), batch.len())?;
     for is_sent in [false, true] {
-        let mut tree: Option<lanetree::Result<Cubpt<u64, u64>>> = None;
-        timings.push(session.time_on_cpu(
-            &mut tree,
-            |tree| {
-                *tree = None;
-                *tree = Some(fresh());
-            },
-            |tree| {
-                let Some(Ok(tree)) = tree else {
-                    tree.take().expect("made before")?;
-                    return Ok(());
-                };
-                if is_sent {
-                    sent.send(session)?;
-                }
-                tree.apply_on(&session.stream, Batch::inserts(&sent.device.0, &sent.device.1), &mut scratch)?;
-                Ok(())
-            },
-        )?);
-        let tree = tree.expect("made before")?;
-        all_are_there(session, what, batch, tree.get_many(batch)?)?;
-        all_are_there(session, what, sorted, tree.get_many(sorted)?)?;
+        let (timing, tree, _) = session.time_on_fresh(&mut fresh, |tree| {
+            if is_sent {
+                sent.send(session)?;
+            }
+            Ok(tree.apply_on(&session.stream, Batch::inserts(&sent.device.0, &sent.device.1), &mut scratch)?)
+        })?;
+        timings.push(timing);
+        all_are_there(session, &what, batch, &tree.get_many(batch)?)?;
+        all_are_there(session, &what, sorted, &tree.get_many(sorted)?)?;
     }
     let all = timings.pop().expect("two");
     Ok((timings.pop().expect("two"), all))
-}
-
-fn all_are_there(session: &Session, what: &str, keys: &[u64], found: Vec<Option<u64>>) -> Result<()> {
-    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i])).map(drop)
 }

@@ -1,50 +1,16 @@
 //! What the order of a CUBPT tree costs: look-ups, batches of inserts and of removals.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::{Scale, main_of};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Batch, Buffer, Cubpt, DeviceKind, OpKind, Pool, Stream};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "cubpt-orders",
-    about: "CUBPT: look-ups, inserts and removals by the order of the tree",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "cubpt-orders",
-    title: "CUBPT by the order of its nodes",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        Column::extra("order", "order", Format::Plain),
-        Column::extra("fill", "fill", Format::Digits(2)),
-        OPERATION,
-        BATCH,
-        MS,
-        RATE,
-        SIZE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Pairs and batches are on the device. By the CPU's clock, from the call to its return: builds with the allocation of the",
-        "tree, batches with their sort. get: random hits, by the device's clock. Each batch inserts new random keys, and is",
-        "removed again before the next one, and the other way round, untimed. Removals with the merging of what is too small.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("cubpt-orders", Run::Alone(measure));
 
 /// The orders, fills, and sizes of batches as powers of two, that are measured on a device.
 fn plan(Scale { kind, quick, .. }: Scale) -> (&'static [u32], &'static [f64], &'static [u32]) {
@@ -116,26 +82,15 @@ fn build(
         true => BuildScratch::for_sorted(&session.device)?,
         false => BuildScratch::for_unsorted(&session.device, keys.len())?,
     };
-    let mut tree = None;
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            let pairs = (&pairs.0, &pairs.1);
-            *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(&session.stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-                false => builder.build_on(&session.stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-            });
-            Ok(())
-        },
-    )?;
+    let (timing, tree) = session.time_making(|| match is_sorted {
+        true => builder.build_sorted_on(&session.stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+        false => builder.build_on(&session.stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+    })?;
     drop(scratch);
-    let tree = tree.expect("built at least once");
     let found = tree.get_many(keys)?;
-    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))?;
+    let checksum = session.check_found(&what, &found, keys.len(), miss(), |i| value_of(keys[i]))?;
     let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
-    let row = Row::new(TABLE.name, "cubpt", operation, keys.len(), timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "cubpt", operation, keys.len(), timing, checksum).on(session.device_name());
     session.push(label(row, &tree));
     Ok(tree)
 }
@@ -150,13 +105,9 @@ fn look_ups(
     let count: usize = 1 << session.plan.queries;
     let queries: Vec<u64> = (0..count).into_par_iter().map(&query).collect();
     let (queries, mut out) = (session.device.upload(&queries)?, session.device.alloc(count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(index.on(&session.stream).miss(miss()).get(&queries, out)?),
-    )?;
+    let timing = session.time_call(&mut out, |out| index.on(&session.stream).miss(miss()).get(&queries, out))?;
     let checksum = session.check(&what, "values", &out, count, miss(), |i| value_of(query(i)))?;
-    let row = Row::new(TABLE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
     session.push(label(row, index));
     Ok(())
 }
@@ -170,7 +121,6 @@ struct State<'a> {
     /// Kinds of operations: to remove the keys.
     removals: Buffer<OpKind>,
     scratch: UpdateScratch<u64>,
-    outcome: lanetree::Result<()>,
 }
 
 impl State<'_> {
@@ -200,24 +150,15 @@ fn batches_of(
         values: session.device.upload(&values)?,
         removals: session.device.upload(&vec![OpKind::REMOVE; count])?,
         scratch: UpdateScratch::new(&pool.device(), count)?,
-        outcome: Ok(()),
     };
     for is_insert in [true, false] {
-        let timing = session.time_on_cpu(
-            &mut state,
-            |state| {
-                let done = state.apply(!is_insert);
-                state.outcome = core::mem::replace(&mut state.outcome, Ok(())).and(done);
-            },
-            |state| Ok(state.apply(is_insert)?),
-        )?;
-        core::mem::replace(&mut state.outcome, Ok(()))?;
+        let timing =
+            session.time_prepared(&mut state, |it| Ok(it.apply(!is_insert)?), |it| Ok(it.apply(is_insert)?))?;
         let found = state.index.get_many(&keys)?;
-        let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
         let expected = |i: usize| if is_insert { value_of(keys[i]) } else { miss() };
-        let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
+        let checksum = session.check_found(&what, &found, count, miss(), expected)?;
         let operation = if is_insert { "insert" } else { "remove" };
-        let row = Row::new(TABLE.name, "cubpt", operation, count, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "cubpt", operation, count, timing, checksum).on(session.device_name());
         session.push(label(row, state.index));
     }
     Ok(())

@@ -2,60 +2,23 @@
 
 use crate::bench::bus::bus;
 use crate::bench::calls::{Calls, SMALL};
-use crate::bench::columns::{
-    BATCH, CEILING, Column, FANOUT, Format, HITS, KEYS, MS, N, OPERATION, ORDER, PAIRS_RATE, RATE, THREADS, WORDS,
-    power,
-};
+use crate::bench::columns::power;
 use crate::bench::data::{Batch, BenchWord, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Part, Run, either};
+use crate::bench::figure::{At, Measurement, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
 use core::ops::{Range, RangeInclusive};
 use lanetree::Ranges;
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "end-to-end",
-    about: "Look-ups and ranges with queries and results in host memory",
-    table: Some(&TABLE),
-    run: Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "end-to-end",
-    title: "Look-ups and ranges, queries and results in host memory, transfers included",
-    columns: &[
-        OPERATION,
-        WORDS,
-        KEYS,
-        N,
-        FANOUT,
-        ORDER,
-        HITS,
-        BATCH,
-        THREADS,
-        MS,
-        PAIRS_RATE,
-        Column::extra("p99 ms", "p99_ms", Format::Digits(3)),
-        RATE,
-        CEILING.headed("of the bus"),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock; ms: the median; p99: of small batches, one call after another. Bus: the same number of keys",
-        "to the device and of values back, both at once, from and to page-locked memory, and nothing else. get_many_into",
-        "writes Options, twice the bytes of get_many_or; get_many_pinned is given page-locked memory, and copies nothing",
-        "on the CPU. range_many makes new vectors, range_many_into reuses them, range_between_many_into is given slices",
-        "of bounds; G/s: ranges; bus: bounds to the device, and offsets, keys and values back.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "end-to-end",
+    Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
+);
 
 fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<()> {
     look_ups(session, subject)?;
@@ -74,30 +37,18 @@ fn look_ups<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result
     let bus = bus::<W, W>(session, count, count)?;
 
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(None),
-        |out| Ok(subject.tree.get_many_into(&batch.queries, out)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_into(&batch.queries, out))?;
     let found: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
     push_found(session, subject, "get_many_into", &batch, &found, timing, bus)?;
 
     let mut out = vec![W::default(); count];
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(W::default()),
-        |out| Ok(subject.tree.get_many_or(&batch.queries, miss(), out)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_or(&batch.queries, miss(), out))?;
     push_found(session, subject, "get_many_or", &batch, &out, timing, bus)?;
 
     let mut queries = session.device.pinned::<W>(count)?;
     queries.copy_from_slice(&batch.queries);
     let mut out = session.device.pinned::<W>(count)?;
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(W::default()),
-        |out| Ok(subject.tree.get_many_pinned(&queries, miss(), out, None)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| subject.tree.get_many_pinned(&queries, miss(), out, None))?;
     push_found(session, subject, "get_many_pinned", &batch, &out, timing, bus)?;
     SMALL.into_iter().filter(|&count| count <= batch.queries.len()).try_for_each(|n| small(session, subject, &batch, n))
 }
@@ -128,7 +79,7 @@ fn row<W: BenchWord>(
     timing: Timing,
     checksum: Checksum,
 ) -> Row {
-    let mut row = subject.row(session, TABLE.name, operation, count, timing, checksum);
+    let mut row = subject.row(session, FIGURE.name, operation, count, timing, checksum);
     row.set("order", Order::Random.name());
     row.set("hit_rate", 1.0);
     row.set("threads", rayon::current_num_threads());
@@ -169,15 +120,7 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<(
     let bus = bus::<u8, u8>(session, there, back)?;
     let tree = &subject.tree;
 
-    let mut out = Ranges::default();
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| *out = Ranges::default(),
-        |out| {
-            *out = tree.range_many(wanted.ranges.iter().cloned())?;
-            Ok(())
-        },
-    )?;
+    let (timing, mut out) = session.time_making(|| tree.range_many(wanted.ranges.iter().cloned()))?;
     push_ranges(session, subject, "range_many", &wanted, &out, timing, bus)?;
 
     let poison = |out: &mut Ranges<W, W>| {
@@ -223,7 +166,7 @@ fn push_ranges<W: BenchWord>(
     let by_value =
         session.check_slice(&what, "values", &out.values, 0..pairs, miss(), |i| subject.data.values[rank(i)])?;
     let operation = format!("{operation}, of {LENGTH}");
-    let mut row = subject.row(session, TABLE.name, operation, count, timing, by_key.and(by_value));
+    let mut row = subject.row(session, FIGURE.name, operation, count, timing, by_key.and(by_value));
     row.set("order", Order::Random.name());
     row.set("threads", rayon::current_num_threads());
     row.set("pairs", (count * LENGTH) as u64);

@@ -2,16 +2,15 @@
 //! same bytes and the bus.
 
 use crate::bench::bus::bus;
-use crate::bench::columns::{Column, DEVICE, Format, INDEX, MS, N, OPERATION, SPREAD, THREADS, WORDS};
+use crate::bench::columns::Column;
 use crate::bench::data::mix;
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::plan::{Scale, main_of};
+use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::files::{Load, Save};
-use lanetree::{DeviceKind, HbTree, LaneTree};
+use lanetree::{HbTree, LaneTree};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -20,50 +19,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "files",
-    about: "LaneTree saved and loaded, an HB+-tree loaded, compared with plain writes and reads and the bus; --input names a folder with room for 16 bytes per pair",
-    table: Some(&TABLE),
-    takes: Takes { input: true, ..Takes::SIZES },
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    vec![match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => 28,
-        (DeviceKind::Emulated, _) => 10,
-        _ => 24,
-    }]
-}
-
-static TABLE: Table = Table {
-    name: "files",
-    title: "A file of sorted pairs: saved and loaded, compared with the disk and the bus",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        OPERATION,
-        THREADS,
-        MS,
-        SPREAD,
-        Column::of("GB/s", |row| {
-            row.number("file_bytes").map(|bytes| format!("{:.2}", bytes / row.timing.median_ms / 1e6))
-        }),
-        Column::extra("of the slower", "of_slower", Format::Percent),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, around calls. write: the same pairs to a new file, 4 MiB at a time, and a sync. read: the same bytes from the",
-        "page cache, into memory that is there, by all threads, a MiB each at a time. bus: from pinned memory to the device, or back.",
-        "Saves are synced and renamed; loads check every checksum and the order of the keys, and build the index. of the slower: the time",
-        "of the slower of write and bus, or of read and bus, as a part of the row's.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("files", Run::Alone(measure)).columns(&[(
+    "GB/s",
+    Column::of("GB/s", |row| {
+        row.number("file_bytes").map(|bytes| format!("{:.2}", bytes / row.timing.median_ms / 1e6))
+    }),
+)]);
 
 /// Bytes of the copies over the bus, at most: longer ones are as fast.
 const BUS_BYTES: usize = 1 << 30;
@@ -171,7 +132,7 @@ fn of_size(session: &mut Session, size: u32, saved: &Path, plain: &Path) -> Resu
     // Its leaves stay in main memory.
     let of_load_leaves = read.median_ms / load_leaves.median_ms;
     let mut push = |index, operation: &str, (timing, checksum), share: Option<f64>| {
-        let mut row = Row::new(TABLE.name, index, operation, len, timing, checksum);
+        let mut row = Row::new(FIGURE.name, index, operation, len, timing, checksum);
         row.device = session.device_name().to_owned();
         (row.keys, row.key, row.value, row.n) = ("gaps".to_owned(), "u64", "u64", len as u64);
         row.set("threads", rayon::current_num_threads());

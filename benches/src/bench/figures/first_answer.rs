@@ -1,13 +1,12 @@
 //! How long a new process waits for its first answer, by index: with what the GPU's driver compiles, and without.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, N, WORDS};
+use crate::bench::columns::Column;
 use crate::bench::data::{mix, value_of};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::runtime::MACHINE_CODE;
 use lanetree::{
     Cuart, Cubpt, Device, DeviceKind, Domain, Harmonia, HbTree, IndexBuilder, KeyOf, LaneTree, OrderedIndex,
@@ -19,42 +18,8 @@ use lanetree_record::Timing;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "first-answer",
-    about: "The first answer of a process, by index: build and get_many in new processes, the driver's cache off and on",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes: |_| vec![20],
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "first-answer",
-    title: "The first answer of a new process: opening the device, a build, a batch of look-ups, then a batch of inserts",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        BATCH,
-        Column::words("driver's cache", "cache"),
-        Column::extra("open ms", "open_ms", Format::Digits(1)),
-        Column::extra("build ms", "build_ms", Format::Digits(1)),
-        Column::extra("get ms", "get_ms", Format::Digits(1)),
-        Column::of("first answer ms", |row| Some(format!("{:.1}", row.timing.median_ms))),
-        Column::extra("first insert ms", "insert_ms", Format::Digits(1)),
-        Column::extra("second insert ms", "second_insert_ms", Format::Digits(1)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, medians over child processes; slices in and out, random keys, all found. First answer: open, build and",
-        "get together. Inserts: batches of 2^10 new keys. Cache off: CUDA_CACHE_DISABLE=1, so the driver compiles every kernel that",
-        "is launched; on: CUDA_CACHE_PATH names a folder that an earlier process has filled. Machine code: compiled ahead of time, if",
-        "LANETREE_MACHINE_CODE names a folder that `lanetree-compile-kernels` has filled.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("first-answer", Run::Alone(measure))
+    .columns(&[("first answer ms", Column::of("first answer ms", |row| Some(format!("{:.1}", row.timing.median_ms))))]);
 
 /// Child processes of each index and each state of the cache.
 const CHILDREN: usize = 3;
@@ -132,7 +97,8 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             let answers = runs.iter().map(|steps| steps[..3].iter().sum()).collect();
             let len = 1 << size;
             let key = if index == Index::Cuart { "8 bytes" } else { "u64" };
-            let row = Row::new(TABLE.name, index.name(), "first answer", len, Timing::of(answers), Checksum::default());
+            let row =
+                Row::new(FIGURE.name, index.name(), "first answer", len, Timing::of(answers), Checksum::default());
             let row = row.on(session.device_name()).over(len, key, "u64", "uniform").with("cache", cache);
             let row = STEPS.iter().enumerate().fold(row, |row, (i, name)| {
                 row.with(name, Timing::of(runs.iter().map(|steps| steps[i]).collect()).median_ms)

@@ -1,57 +1,25 @@
 //! Section 3.1: first children from the nodes, from the prefix-sum array by the read-only cache, and from that array with
 //! its top in constant memory, as in the paper.
 
-use crate::bench::columns::{BATCH, CHILD, FANOUT, LANES, MS, N, ORDER, RATE, RATIO, TOP_BITS};
 use crate::bench::data::{Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Either, Figure, Needs, Run, Takes};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{At, Either, Measurement, Run};
 use crate::bench::psa::psa_sort;
 use crate::bench::queries::batch;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
-use lanetree::DeviceKind;
+use lanetree::Buffer;
 use lanetree::harmonia::{ChildRegion, GroupWidth, LookUpTuning};
 use lanetree_kernels_harmonia::calls::CONSTANT;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-constant",
-    about: "Harmonia's paper, section 3.1: look-ups with the top of the prefix-sum array in constant memory, and without",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::OverKeys(At::EverySize, |session, keys| match keys {
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-constant",
+    Run::OverKeys(At::EverySize, |session, keys| match keys {
         Either::Wide(data) => measure(session, data),
         // Without a file of keys there are none of 32 bits, for which there is no kernel.
         Either::Narrow(_) => Ok(()),
     }),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-constant",
-    title: "Harmonia: the top of the prefix-sum array in constant memory; all hits, on the device",
-    columns: &[N, FANOUT, ORDER, TOP_BITS, LANES, CHILD, BATCH, MS, RATE, RATIO.headed("x prefix sum")],
-    clock: Clock::Device,
-    notes: &[
-        "prefix sum: first children from the paper's array, through the read-only cache; constant: those of the first 992",
-        "nodes from the kernel's arguments, which are in constant memory; slot: from the node itself. G: lanes per query, those",
-        "that the library takes for either order. Queries are sorted by the tree's bits (equation 2) where partly sorted.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![20, 26],
-        (DeviceKind::Cuda, true) => vec![20],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+);
 
 /// Where first children are read. The first is what the others are compared with; the last is the paper's way.
 const WAYS: [&str; 3] = ["prefix sum", "slot", "constant"];
@@ -88,18 +56,15 @@ fn of_tree(session: &mut Session, subject: &Subject<u64>, widths: &[u32]) -> Res
                 }
                 let child = if way == "slot" { ChildRegion::NodeSlot } else { ChildRegion::PrefixSum };
                 let on = || subject.tree.on(&session.stream).group(GroupWidth::Lanes(lanes)).child_region(child);
-                let timing = session.time_on_stream(
-                    &mut out,
-                    |out| session.poison(out),
-                    |out| match way {
-                        "constant" => Ok(top.get(&session.stream, lanes, queries, out, None, miss())?),
-                        _ => Ok(on().miss(miss()).get(queries, out)?),
-                    },
-                )?;
+                let call = |out: &mut Buffer<u64>| match way {
+                    "constant" => top.get(&session.stream, lanes, queries, out, None, miss()),
+                    _ => on().miss(miss()).get(queries, out),
+                };
+                let timing = session.time_call(&mut out, call)?;
                 let checksum = session.check(&what, "values", &out, out.len(), miss(), value)?;
                 let first = *first.get_or_insert(timing.median_ms);
                 let ratio = first / timing.median_ms;
-                let row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);
+                let row = subject.row(session, FIGURE.name, "get", out.len(), timing, checksum);
                 let row = row.with("group", lanes).with("child_region", way).with("order", order).with("hit_rate", 1.0);
                 session.push(row.with("sorted_bits", sorted.map(|_| bits)).with("ratio_to_baseline", ratio));
             }

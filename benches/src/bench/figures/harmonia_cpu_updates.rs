@@ -1,18 +1,17 @@
 //! The paper's figure 14: batches of updates on the CPU by Algorithm 1, compared with B+trees that all threads update,
 //! and with GPU B+trees.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, FANOUT, Format, INDEX, MEGA, MS, N, OPERATION, THREADS, power};
+use crate::bench::batches::Change;
+use crate::bench::columns::power;
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::regular::fresh;
-use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
-use lanetree::{Cubpt, Device, DeviceKind, Harmonia};
+use lanetree::{Cubpt, Device, Harmonia};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::ConcurrentTree;
@@ -21,74 +20,13 @@ use lanetree_record::Timing;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-cpu-updates",
-    about: "Harmonia's paper, figure 14: batches of updates on the CPU, compared with B+trees that threads update and GPU B+trees",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-cpu-updates",
-    title: "Batches of updates by Algorithm 1 compared with other B+trees (the paper's figure 14)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        FANOUT,
-        Column::extra("fill", "fill", Format::Digits(1)),
-        OPERATION,
-        N,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA.headed("M operations/s"),
-        Column::extra("x scc, sorted", "x_scc", Format::Digits(2)),
-        Column::extra("x PALM", "x_palm", Format::Digits(2)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Batches in random order in host memory, by the CPU's clock, the competitors in turn; medians over the rounds. Each",
-        "round updates random keys that are there, inserts new ones and removes them again. scc: scc::TreeIndex, a concurrent",
-        "B+tree, which has no update in place; sorted: the batch is sorted first, which is part of the time. PALM: a B+tree",
-        "that threads update in batches without latches. harmonia and cubpt on a device: its own batches, transfers included.",
-        "What each batch left was looked up.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda | DeviceKind::Host, false) => vec![24],
-        (DeviceKind::Cuda | DeviceKind::Host, true) => vec![18],
-        (DeviceKind::Emulated, _) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("harmonia-cpu-updates", Run::Alone(measure));
 
 /// Operations of a batch, as a power of two below the number of keys.
 const BELOW: u32 = 4;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Update,
-    Insert,
-    Remove,
-}
-
-impl Change {
-    /// In the order of a round: what is inserted is removed.
-    const ALL: [Self; 3] = [Self::Update, Self::Insert, Self::Remove];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Update => "update",
-            Self::Insert => "insert",
-            Self::Remove => "remove",
-        }
-    }
-}
+/// In the order of a round: what is inserted is removed.
+const ROUND: [Change; 3] = [Change::Update, Change::Insert, Change::Remove];
 
 enum Index {
     Harmonia(Box<Harmonia<u64, u64>>),
@@ -229,19 +167,18 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
         let values: Vec<u64> = inserted.par_iter().map(|&key| value_of(key)).collect();
         let batches: [Batch; 3] = [(updated, written), (inserted.clone(), values.clone()), (inserted, values)];
         for competitor in &mut competitors {
-            for (change, (keys, values)) in Change::ALL.into_iter().zip(&batches) {
+            for (change, (keys, values)) in ROUND.into_iter().zip(&batches) {
                 if competitor.run(change, (keys, values))? {
                     let found = competitor.index.get(keys)?;
-                    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
                     let what = format!("{}, {} of {}", competitor.name, change.name(), power(count as u64));
                     let expected = |i: usize| if change == Change::Remove { miss() } else { values[i] };
-                    let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
+                    let checksum = session.check_found(&what, &found, count, miss(), expected)?;
                     checksums[change as usize] = checksum;
                 }
             }
         }
     }
-    for change in Change::ALL {
+    for change in ROUND {
         let median = |name: &str| {
             let competitor = competitors.iter().find(|competitor| competitor.name == name)?;
             Some(competitor.runs[change as usize].clone())
@@ -257,7 +194,7 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
             let timing = Timing::of(runs);
             let ratio = |other: Option<f64>| other.map(|other| other / timing.median_ms);
             let (x_scc, x_palm) = (ratio(scc), ratio(palm));
-            let row = Row::new(TABLE.name, competitor.name, change.name(), count, timing, checksums[change as usize]);
+            let row = Row::new(FIGURE.name, competitor.name, change.name(), count, timing, checksums[change as usize]);
             let row = row
                 .on(competitor.device.unwrap_or("cpu"))
                 .over(keys.len(), keys.name(), keys.name(), "uniform")

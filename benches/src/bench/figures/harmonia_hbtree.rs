@@ -1,81 +1,29 @@
 //! Harmonia compared with the HB+-tree, as in its paper: the hybrid tree of this library, and not the plain B+tree with
 //! child references of the ladder.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, FANOUT, Format, INDEX, MS, N, RATE, TOP_BITS, WORDS};
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::lookups::{Measured, measure_count, pool};
 use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::subject::{Side, Subject};
-use crate::bench::plan::Scale;
 use crate::bench::psa::psa_sort;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
+use lanetree::Harmonia;
 use lanetree::harmonia::{GetBySorting, PsaScratch, QuerySort};
 use lanetree::hbtree::{Builder, HbTree, Structure};
-use lanetree::{DeviceKind, Harmonia};
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-hbtree",
-    about: "Harmonia's paper, abstract: compared with the real HB+-tree, from host memory and on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-hbtree",
-    title: "Harmonia compared with the HB+-tree (abstract: 3.4 x)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        FANOUT,
-        Column::words("measured", "way"),
-        TOP_BITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("descent G/s", "descent_giga_per_second", Format::Figure),
-        Column::extra("x hybrid", "x_hybrid", Format::Digits(2)),
-        Column::extra("x descent", "x_descent", Format::Digits(2)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "host to host: get_many_or, from ordinary host memory and back, by the CPU's clock; random hits, other ones in each",
-        "run. Other rows: by the device's events, queries and results on the device. descent: the HB+-tree's kernel alone,",
-        "for the inner levels; leaves are the CPU's part, so the tree is no faster than that. sort + look-up: PSA, as the",
-        "paper counts it; order to order: with the way back. x hybrid, x descent: relative to the implicit HB+-tree's host",
-        "to host, and to its descent.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("harmonia-hbtree", Run::Alone(measure));
 
 /// What a row's time is of.
 const HOST: &str = "host to host";
 const RANDOM: &str = "look-up, random";
 const SORTED: &str = "sort + look-up";
 const WHOLE: &str = "order to order";
-
-/// The sizes of the ladder.
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![23, 24, 25, 26],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![10, 12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
 
 /// Queries that begin and end in host memory, at most, as a power of two.
 const FROM_HOST: u32 = 24;
@@ -124,7 +72,7 @@ fn of_hbtree<L: Structure>(
     let device = session.device.clone();
     let Some(subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
     let queries = count(session, FROM_HOST);
-    let mut row = subject.look_up_count(session, TABLE.name, Side::Hybrid, HOST, queries)?.with("way", HOST);
+    let mut row = subject.look_up_count(session, FIGURE.name, Side::Hybrid, HOST, queries)?.with("way", HOST);
     let queries = count(session, DESCENDING);
     let buckets = pool(session, &subject.keys, queries * DESCENTS);
     let stages = buckets.chunks(queries).map(|bucket| subject.tree.stage_times(bucket));
@@ -155,7 +103,7 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     let push = |session: &mut Session, way: &'static str, measured: Measured, bits: Option<u32>| {
         let Measured { count, timing, checksum } = measured;
         let operation = if way == HOST { "get_many_or" } else { "get" };
-        let row = Row::new(TABLE.name, "harmonia", operation, count, timing, checksum)
+        let row = Row::new(FIGURE.name, "harmonia", operation, count, timing, checksum)
             .on(session.device_name())
             .over(keys.len(), keys.name(), keys.name(), "uniform")
             .with("fanout", stats.fanout)
@@ -176,20 +124,15 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     let queries = session.device.upload(&asked)?;
     let mut out = session.device.alloc::<u64>(asked.len())?;
     let on = || tree.on(&session.stream);
-    let timing =
-        session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on().miss(miss()).get(&queries, out)?))?;
+    let timing = session.time_call(&mut out, |out| on().miss(miss()).get(&queries, out))?;
     let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
     push(session, RANDOM, Measured { count: asked.len(), timing, checksum }, None);
 
     let bits = tree.psa_bits().max(1);
     let sorted = psa_sort(session, &queries, bits)?;
     let on = || tree.on(&session.stream).order(BatchOrder::TopBits(bits));
-    let look_up = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get(&sorted.queries, out)?),
-    )?;
     let value = |i: usize| value_of(asked[sorted.positions[i] as usize]);
+    let look_up = session.time_call(&mut out, |out| on().miss(miss()).get(&sorted.queries, out))?;
     let checksum = session.check(&what, "values of sorted queries", &out, asked.len(), miss(), value)?;
     if let Some(sort) = &sorted.sort {
         // Of medians, for want of runs that have both.
@@ -200,11 +143,9 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
 
     let mut scratch = PsaScratch::new(&session.device, asked.len())?;
     let on = || tree.on(&session.stream);
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get_by_sorting(QuerySort::TopBits(bits), &queries, out, &mut scratch)?),
-    )?;
+    let timing = session.time_call(&mut out, |out| {
+        on().miss(miss()).get_by_sorting(QuerySort::TopBits(bits), &queries, out, &mut scratch)
+    })?;
     let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
     push(session, WHOLE, Measured { count: asked.len(), timing, checksum }, Some(bits));
     Ok(())

@@ -1,19 +1,15 @@
 //! The paper's optimisations one after another, from a B+tree with child references to Harmonia with partially sorted
 //! queries (PSA) and narrowed thread groups (NTG).
 
-use crate::bench::columns::{
-    BATCH, CHILD, Column, FANOUT, Format, LANES, MS, N, RATE, RATIO, SIZE, TOP_BITS, figure, power,
-};
+use crate::bench::columns::{Column, figure, plain, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, either};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{At, Measurement, Run, either};
 use crate::bench::psa::{PartlySorted, psa_sort};
 use crate::bench::queries::batch;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
 use lanetree::harmonia::{
     ChildRegion, FANOUTS, GetBySorting, GroupWidth, LookUpTuning, NodeReading, OnStream, PsaScratch, QuerySort,
@@ -25,65 +21,17 @@ use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-ladder",
-    about: "The paper's optimisations one after another, from a B+tree with child references on",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    sizes,
-    run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-ladder",
-    title: "Harmonia: the paper's optimisations one after another; all hits, on the device",
-    columns: &[
-        N,
-        FANOUT,
-        RUNG,
-        CHILD,
-        LANES,
-        Column::extra("Q", "in_flight", Format::Plain),
-        TOP_BITS,
-        BATCH,
-        MS,
-        RATE,
-        RATIO.headed("x first rung"),
-        Column::extra("sort ms", "sort_ms", Format::Digits(3)),
-        Column::of("G/s with sort", |row| with_sort(row).map(figure)),
-        Column::extra("x", "ratio_with_sort", Format::Digits(2)),
-        Column::extra("all ms", "all_ms", Format::Digits(3)),
-        Column::extra("x", "ratio_of_all", Format::Digits(2)),
-        SIZE,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "HB+-style: a plain GPU B+tree with child references as wide as keys, thread groups as wide as a node (32 lanes at",
-        "most), in device memory; after the regular HB+-tree, but without its lines of indexes, and not its code.",
-        "Q: queries in flight per group. PSA: the queries sorted by their top bits (equation 2, in whole passes of the",
-        "sort); the times are without that sort, which is shown apart where it was timed. all: sort, look-up and the way back into the order of the",
-        "queries, in one piece (get_by_sorting). Each x: relative to the first rung, which sorts nothing. NTG: the width that",
-        "the paper's profile of a sample chooses (it may be the widest), with the usual kernel and with one that stops early",
-        "in every node, of which the profile is a model; and the one that was measured best on an H200 where that is another.",
-    ],
-    summary: Some(tops),
-};
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-ladder",
+    Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+)
+.columns(&[("rung", RUNG), ("G/s with sort", Column::of("G/s with sort", |row| with_sort(row).map(figure)))])
+.summary(tops);
 
 const RUNG: Column = Column::words_of("rung", |row| Rung::of(row).map(|rung| rung.name().into()));
 
 /// The largest of the paper's sizes.
 const LARGEST: u32 = 26;
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![23, 24, 25, LARGEST],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![10, 12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
 
 /// A rung of the ladder of optimisations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,45 +52,29 @@ enum Rung {
     NtgTuned,
 }
 
+/// The rungs, with their ids in the JSON and their names.
+const RUNGS: [(Rung, &str, &str); 7] = [
+    (Rung::Baseline, "baseline", "HB+-style tree"),
+    (Rung::BaselineInFlight, "baseline-in-flight", "HB+-style, Q in flight"),
+    (Rung::Structure, "structure", "Harmonia structure"),
+    (Rung::Psa, "psa", "+ PSA"),
+    (Rung::Ntg, "ntg", "+ NTG, by profile"),
+    (Rung::NtgStopping, "ntg-stopping", "+ NTG, stopping early"),
+    (Rung::NtgTuned, "ntg-tuned", "+ NTG, as tuned"),
+];
+
 impl Rung {
     fn name(self) -> &'static str {
-        match self {
-            Self::Baseline => "HB+-style tree",
-            Self::BaselineInFlight => "HB+-style, Q in flight",
-            Self::Structure => "Harmonia structure",
-            Self::Psa => "+ PSA",
-            Self::Ntg => "+ NTG, by profile",
-            Self::NtgStopping => "+ NTG, stopping early",
-            Self::NtgTuned => "+ NTG, as tuned",
-        }
+        RUNGS[self as usize].2
     }
 
-    /// In the JSON.
     fn id(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::BaselineInFlight => "baseline-in-flight",
-            Self::Structure => "structure",
-            Self::Psa => "psa",
-            Self::Ntg => "ntg",
-            Self::NtgStopping => "ntg-stopping",
-            Self::NtgTuned => "ntg-tuned",
-        }
+        RUNGS[self as usize].1
     }
-
-    const ALL: [Self; 7] = [
-        Self::Baseline,
-        Self::BaselineInFlight,
-        Self::Structure,
-        Self::Psa,
-        Self::Ntg,
-        Self::NtgStopping,
-        Self::NtgTuned,
-    ];
 
     /// That of a row.
     fn of(row: &Row) -> Option<Self> {
-        Self::ALL.into_iter().find(|rung| row.text("rung") == Some(rung.id()))
+        RUNGS.into_iter().find(|(_, id, _)| row.text("rung") == Some(id)).map(|(rung, ..)| rung)
     }
 }
 
@@ -279,19 +211,14 @@ fn of_step<W: BenchWord>(
     }
     let PartlySorted { queries: sorted, positions, sort } = &queries.sorted;
     let batch = if is_sorted { sorted } else { &queries.random };
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| match search {
-            Search::References(in_flight) => Ok(references.get(&session.stream, batch, out, miss(), in_flight)?),
-            Search::Harmonia(child, _, lanes) => {
-                Ok(tuned(session, subject, rung, child, lanes).miss(miss()).get(batch, out)?)
-            }
-        },
-    )?;
+    let call = |out: &mut Buffer<W>| match search {
+        Search::References(in_flight) => Ok(references.get(&session.stream, batch, out, miss(), in_flight)?),
+        Search::Harmonia(child, _, lanes) => tuned(session, subject, rung, child, lanes).miss(miss()).get(batch, out),
+    };
     let value = |i: usize| queries.batch.value(if is_sorted { positions[i] as usize } else { i });
+    let timing = session.time_call(out, call)?;
     let checksum = session.check(&what, "values", out, out.len(), miss(), value)?;
-    let mut row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);
+    let mut row = subject.row(session, FIGURE.name, "get", out.len(), timing, checksum);
     row.set("rung", rung.id());
     row.set("order", Order::Random.name());
     row.set("hit_rate", 1.0);
@@ -351,11 +278,7 @@ fn whole<'a, W: BenchWord>(
     (out, scratch): (&mut Buffer<W>, &mut PsaScratch<W, W>),
 ) -> Result<f64> {
     let sort = QuerySort::TopBits(queries.bits);
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get_by_sorting(sort, &queries.random, out, scratch)?),
-    )?;
+    let timing = session.time_call(out, |out| on().miss(miss()).get_by_sorting(sort, &queries.random, out, scratch))?;
     let what = format!("{what}, from order to order");
     session.check(&what, "values", out, out.len(), miss(), |i| queries.batch.value(i))?;
     Ok(timing.median_ms)
@@ -382,10 +305,10 @@ fn tops(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
             "  n = {}: the fastest is {}, {}, fanout {}: {} G/s, {} x the HB+-style tree of the same fanout; {} x with the sort, {} x with the way back",
             power(n),
             RUNG.cell(top),
-            CHILD.cell(top),
-            FANOUT.cell(top),
-            RATE.cell(top),
-            RATIO.cell(top),
+            plain(top, "child_region"),
+            plain(top, "fanout"),
+            figure(top.giga_per_second),
+            top.number("ratio_to_baseline").map_or("-".into(), figure),
             times("ratio_with_sort"),
             times("ratio_of_all"),
         )?;

@@ -5,7 +5,7 @@
 
 use crate::bench::data::{self, Batch, Data, mix};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::psa;
 use crate::bench::session::Session;
 use core::fmt::{self, Write};
@@ -17,14 +17,7 @@ use lanetree_console::output;
 use lanetree_runtime::LaunchReport;
 use serde::Serialize;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-memory",
-    about: "The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator",
-    needs: Needs::Nothing,
-    takes: Takes::NOTHING,
-    run: Run::Alone(count_all),
-    ..Figure::BASE
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("harmonia-memory", Run::Alone(count_all));
 
 /// The paper's setting: "a height-4 and fanout-8 B+tree, each warp processes 4 queries concurrently".
 const FANOUT: u32 = 8;
@@ -36,9 +29,6 @@ const KEYS: usize = (FANOUT as usize).pow(LEVELS as u32);
 /// Queries of a launch; and of figure 3, as in the paper.
 const QUERIES: usize = 1 << 13;
 const COMPARED: usize = 100;
-
-/// The paper's figure 2: worst, random, best.
-const PAPER: [f64; 3] = [3.25, 3.16, 1.0];
 
 /// What the figure shows.
 #[derive(Clone, Debug, Serialize)]
@@ -101,15 +91,16 @@ enum Order {
 }
 
 impl Order {
-    const ALL: [Self; 4] = [Self::Worst, Self::Random, Self::Psa, Self::Best];
+    /// With their names, and what the paper's figure 2 has.
+    const ALL: [(Self, &str, Option<f64>); 4] = [
+        (Self::Worst, "worst", Some(3.25)),
+        (Self::Random, "random", Some(3.16)),
+        (Self::Psa, "random + PSA", None),
+        (Self::Best, "best", Some(1.0)),
+    ];
 
     fn name(self) -> &'static str {
-        match self {
-            Self::Worst => "worst",
-            Self::Random => "random",
-            Self::Psa => "random + PSA",
-            Self::Best => "best",
-        }
+        Self::ALL[self as usize].1
     }
 
     fn batch(self, data: &Data<u64>, seed: u64) -> Batch<u64> {
@@ -152,12 +143,7 @@ impl Order {
     }
 
     fn paper(self) -> Option<f64> {
-        match self {
-            Self::Worst => Some(PAPER[0]),
-            Self::Random => Some(PAPER[1]),
-            Self::Psa => None,
-            Self::Best => Some(PAPER[2]),
-        }
+        Self::ALL[self as usize].2
     }
 }
 
@@ -218,7 +204,7 @@ fn measure(session: &Session) -> Result<Counted> {
     ];
     let mut transactions = Vec::new();
     for subject in subjects {
-        for order in Order::ALL {
+        for (order, ..) in Order::ALL {
             session.doing(format_args!("counting transactions, {}, {}", subject.name(), order.name()));
             let batch = order.batch(&data, session.seed);
             transactions.push(count(session, &device, &stream, subject, order, &batch)?);
@@ -373,7 +359,7 @@ mod tests {
         };
         let trees = ["HB+-style", "Harmonia, prefix sum", "Harmonia, slot"];
         for tree in trees {
-            let lines = Order::ALL.map(|order| of(tree, order).average_lines);
+            let lines = Order::ALL.map(|(order, ..)| of(tree, order).average_lines);
             assert!(lines[0] > lines[1] && lines[1] > lines[2] && lines[2] >= lines[3], "{tree}: {lines:?}");
         }
         // A reference is a load more at each inner level, and so is an entry of the prefix-sum array.

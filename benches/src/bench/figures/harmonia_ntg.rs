@@ -1,47 +1,25 @@
 //! What narrowed thread groups and the place of the child region are worth, at every fanout, and what the paper's
 //! profile would choose.
 
-use crate::bench::columns::{
-    BATCH, CHILD, Column, FANOUT, Format, KEYS, LANES, MS, N, ORDER, RATE, RATIO, SIZE, WORDS,
-};
+use crate::bench::columns::{figure, plain};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, either};
+use crate::bench::figure::{At, Measurement, Run, either};
 use crate::bench::queries::{batch, batch_order};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
 use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, LookUpTuning, NodeReading};
 use lanetree::{Buffer, KeyWord};
 use lanetree_baselines::device::BinarySearch;
 use lanetree_kernels_harmonia::group_widths;
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-ntg",
-    about: "Harmonia's fanouts, narrowed thread groups and child regions, at one size",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-ntg",
-    title: "Harmonia: fanout, lanes per query (NTG), child region; all hits, on the device",
-    columns: &[WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, BATCH, MS, RATE, RATIO, SIZE],
-    clock: Clock::Device,
-    notes: &[
-        "G: lanes per query. slot: first child from the node itself; prefix sum: from the paper's array; stopping: that, and",
-        "nodes are read in steps, no further than the queries of a warp need, which is what the paper's profile is a model of",
-        "(at widths that take a single step, it is the usual kernel).",
-    ],
-    summary: Some(profiles),
-};
-
-/// The width that the paper's profile chooses.
-const PROFILE: Column = Column::extra("profile", "profile_group", Format::Plain);
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-ntg",
+    Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+)
+.summary(profiles);
 
 /// Child regions, and how nodes are read.
 const WAYS: [(ChildRegion, NodeReading, &str); 3] = [
@@ -94,13 +72,9 @@ fn of_fanout<W: BenchWord>(
                 }
                 let on = || subject.tree.on(&session.stream).order(batch_order(order));
                 let on = || on().group(GroupWidth::Lanes(lanes)).child_region(child).reading(reading);
-                let timing = session.time_on_stream(
-                    &mut out,
-                    |out| session.poison(out),
-                    |out| Ok(on().miss(miss()).get(&queries, out)?),
-                )?;
+                let timing = session.time_call(&mut out, |out| on().miss(miss()).get(&queries, out))?;
                 let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
-                let mut row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);
+                let mut row = subject.row(session, FIGURE.name, "get", out.len(), timing, checksum);
                 row.set("group", lanes);
                 row.set("child_region", child_name);
                 row.set("order", order.name());
@@ -122,11 +96,7 @@ fn baseline<W: BenchWord>(
     queries: &Buffer<W>,
     out: &mut Buffer<W>,
 ) -> Result<f64> {
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(search.get(&session.stream, queries, out, miss())?),
-    )?;
+    let timing = session.time_call(out, |out| search.get(&session.stream, queries, out, miss()))?;
     session.check(&"binary search", "values", out, out.len(), miss(), |i| batch.value(i))?;
     Ok(timing.median_ms)
 }
@@ -151,15 +121,22 @@ fn profiles(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
         write!(
             out,
             "  fanout {}, {}: the paper's profile chooses {} lanes",
-            FANOUT.cell(row),
-            ORDER.cell(row),
-            PROFILE.cell(row)
+            plain(row, "fanout"),
+            plain(row, "order"),
+            plain(row, "profile_group")
         )?;
         if let (Some(chosen), Some(best)) = (at_profile, fastest(&mut stopping())) {
-            let (rate, of_best, lanes) = (RATE.cell(chosen), RATE.cell(&best), LANES.cell(&best));
+            let (rate, of_best, lanes) =
+                (figure(chosen.giga_per_second), figure(best.giga_per_second), plain(&best, "group"));
             write!(out, ", {rate} G/s stopping early, where the best is {lanes}, {of_best} G/s")?;
         }
-        writeln!(out, "; best of all: {} ({}), {} G/s", LANES.cell(&best), CHILD.cell(&best), RATE.cell(&best))?;
+        writeln!(
+            out,
+            "; best of all: {} ({}), {} G/s",
+            plain(&best, "group"),
+            plain(&best, "child_region"),
+            figure(best.giga_per_second)
+        )?;
         seen.push(of);
     }
     Ok(())

@@ -1,83 +1,36 @@
 //! The paper's figure 8: what it costs to sort queries before they are looked up, and what it gains; and whether the
 //! library's planner chooses what is fastest.
 
-use crate::bench::columns::{BATCH, Column, FANOUT, Format, LANES, MS, N, RATE, TOP_BITS, figure, power};
+use crate::bench::columns::{Column, figure, plain, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{At, Figure, Needs, Run, either};
-use crate::bench::plan::Scale;
+use crate::bench::figure::{At, Measurement, Run, either};
 use crate::bench::psa::{PartlySorted, psa_sort};
 use crate::bench::queries::batch;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
 use core::fmt::Display;
 use lanetree::BatchOrder;
 use lanetree::harmonia::{FANOUTS, GetBySorting, LookUpTuning, PsaScratch, QuerySort};
-use lanetree::{Buffer, DeviceKind, KeyWord};
+use lanetree::{Buffer, KeyWord};
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-psa",
-    about: "The paper's figure 8: queries not sorted, partially sorted (PSA) and sorted; and whether the library's choice is the fastest",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    sizes,
-    run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-psa",
-    title: "Harmonia: random queries not sorted, partially sorted (PSA) and sorted (the paper's figure 8); all hits",
-    columns: &[
-        N,
-        FANOUT,
-        Column::words_of("queries", |row| row.text("psa.sort").map(|sort| sort.replace("none", "random"))),
-        TOP_BITS,
-        LANES,
-        BATCH,
-        Column::extra("sort ms", "sort_ms", MILLISECONDS),
-        Column::extra("look-up ms", "psa.lookup_ms", MILLISECONDS),
-        Column::extra("x random", "psa.lookup_ratio", PARTS),
-        Column::extra("paper", "psa.paper_lookup_ratio", PARTS),
-        Column::extra("back ms", "psa.scatter_ms", MILLISECONDS),
-        MS.headed("all: ms"),
-        RATE.headed("all: G/s"),
-        Column::extra("all: x random", "ratio_to_baseline", PARTS),
-        Column::extra("all: paper", "psa.paper_ratio", PARTS),
-        Column::extra("predicted ms", "psa.predicted_ms", MILLISECONDS),
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-psa",
+    Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+)
+.columns(&[
+    ("queries", Column::words_of("queries", |row| row.text("psa.sort").map(|sort| sort.replace("none", "random")))),
+    (
+        "/ measured",
         Column::of("/ measured", |row| {
             row.number("psa.predicted_ms").map(|predicted| format!("{:.2}", predicted / row.timing.median_ms))
         }),
-        Column::words_of("plan", |row| Some(verdict(row).into())),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "partial: by the top bits of equation 2, in whole passes. sort, look-up, back: each alone; back is writing the results in the order of",
-        "the queries (the fastest of three, by the planner). all: get_by_sorting, in one piece. G: lanes per query; at full,",
-        "where there are two queries per leaf or more, whole leaves are brought to shared memory instead. predicted: what",
-        "the planner (measure_psa) makes of its own measurements, in the same run.",
-        "paper: complete sorting, +22 % for the kernel and -7 % in all; partial sorting, +10 % in all. Its text names no",
-        "fanout, size or batch for these, and no writing back.",
-    ],
-    summary: Some(plans),
-};
-
-const MILLISECONDS: Format = Format::Digits(3);
-const PARTS: Format = Format::Digits(2);
-
-/// The smallest and the largest size of the ladder.
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![23, 26],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![10, 12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+    ),
+    ("plan", Column::words_of("plan", |row| Some(verdict(row).into()))),
+])
+.summary(plans);
 
 /// The paper's figures: the kernel's gain, and that of the whole, for partial and for complete sorting.
 const PAPER_PARTIAL: [Option<f64>; 2] = [None, Some(1.10)];
@@ -106,7 +59,7 @@ fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()>
             if ways[1].sort != QuerySort::TopBits(bits) {
                 ways[1] = partial(session, random, bits)?;
             }
-            let rows = compare(session, TABLE.name, &subject, (batch, random), ways)?;
+            let rows = compare(session, FIGURE.name, &subject, (batch, random), ways)?;
             rows.into_iter().for_each(|row| session.push(row));
         }
         data = subject.into_data();
@@ -171,19 +124,12 @@ pub(super) fn compare<W: BenchWord>(
         session.doing(what(&way.sort));
         let on = || subject.tree.on(&session.stream).order(way.order);
         let queries = way.sorted.as_ref().map_or(random, |sorted| &sorted.queries);
-        let lookup = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(on().miss(miss()).get(queries, out)?),
-        )?;
         let source = |i: usize| way.sorted.as_ref().map_or(i, |sorted| sorted.positions[i] as usize);
+        let lookup = session.time_call(&mut out, |out| on().miss(miss()).get(queries, out))?;
         session.check(&what(&"the look-up alone"), "values", &out, count, miss(), |i| batch.value(source(i)))?;
         let all = || subject.tree.on(&session.stream);
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(all().miss(miss()).get_by_sorting(way.sort, random, out, &mut scratch)?),
-        )?;
+        let timing = session
+            .time_call(&mut out, |out| all().miss(miss()).get_by_sorting(way.sort, random, out, &mut scratch))?;
         let checksum = session.check(&what(&way.sort), "values", &out, count, miss(), |i| batch.value(i))?;
         let mut row = subject.row(session, section, "get_by_sorting", count, timing, checksum);
         let first = rows.first();
@@ -244,7 +190,7 @@ fn plans(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
             out,
             "  n = {}, fanout {}: planned {} (predicted {predicted:.3} ms, measured {:.3}: {:.2}); fastest {}, {:.3} ms; the plan takes {}",
             power(row.n),
-            FANOUT.cell(row),
+            plain(row, "fanout"),
             sort(row),
             row.timing.median_ms,
             predicted / row.timing.median_ms,

@@ -1,67 +1,25 @@
 //! Equation 2: the time of sorting and looking up over the number of bits that queries are sorted by. Is the equation's
 //! number the best one?
 
-use crate::bench::columns::{BATCH, Column, FANOUT, Format, LANES, MS, N, TOP_BITS, figure, power};
+use crate::bench::columns::{Column, figure, plain, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, either};
-use crate::bench::plan::Scale;
-use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::figure::{At, Measurement, Run, either};
+use crate::bench::psa::{PartlySorted, at_every_fanout, psa_sort};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
-use lanetree::harmonia::{FANOUTS, GetBySorting, LookUpTuning, PsaScratch, QuerySort, psa_bits};
-use lanetree::{Buffer, DeviceKind, Harmonia, KeyWord};
+use lanetree::harmonia::{GetBySorting, LookUpTuning, PsaScratch, QuerySort, psa_bits};
+use lanetree::{Buffer, Harmonia, KeyWord};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-psa-bits",
-    about: "Harmonia's paper, equation 2: the time of sort and look-up over the number of sorted bits, at every fanout",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    sizes,
-    run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-psa-bits",
-    title: "Harmonia: total time by the number of sorted bits (the paper's equation 2)",
-    columns: &[
-        N,
-        FANOUT,
-        TOP_BITS,
-        Column::extra("passes", "passes", Format::Plain),
-        Column::words_of("is", |row| Some(marks(row))),
-        LANES,
-        BATCH,
-        Column::extra("sort ms", "sort_ms", Format::Digits(3)),
-        Column::extra("look-up ms", "lookup_ms", Format::Digits(3)),
-        Column::extra("both ms", "both_ms", Format::Digits(3)),
-        Column::extra("x best", "x_best", Format::Digits(3)),
-        MS.headed("with the way back: ms"),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Random hits. both: sort + look-up, as the paper counts; the way back, whose time does not depend on the bits, is in",
-        "the last column (get_by_sorting, in one piece). x best: the least of this fanout's both over this one. Equation 2:",
-        "with K = 16 keys of 8 bytes in a line. layout: with the keys that a line of this tree's leaves has. rounded: that, up",
-        "to whole passes of the sort, of 8 bits each: what the library takes.",
-    ],
-    summary: Some(best),
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![26],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-psa-bits",
+    Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+)
+.columns(&[("is", Column::words_of("is", |row| Some(marks(row))))])
+.summary(best);
 
 /// Numbers of bits: relative to the number of equation 2, and, below, absolute.
 const AROUND: core::ops::RangeInclusive<i32> = -4..=4;
@@ -77,16 +35,8 @@ fn marks(row: &Row) -> String {
 
 /// All of it over the same keys and queries: every tree for each number of bits.
 fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
-    let mut trees = Vec::new();
-    for fanout in FANOUTS {
-        session.doing(format_args!("building at fanout {fanout}"));
-        trees.push(Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)?);
-    }
-    let count = 1 << session.plan.queries;
-    let sorted = data.sorted_batch(count, false, session.seed).expect("hits are always to be had");
-    let batch = sorted.ordered(Order::Random, session.seed);
-    drop(sorted);
-    let random = session.device.upload(&batch.queries)?;
+    let (trees, batch, random) = at_every_fanout(session, &data)?;
+    let count = batch.queries.len();
     let mut buffers = (session.device.alloc::<W>(count)?, PsaScratch::new(&session.device, count)?);
     let (equation, width) = (psa_bits::<W>(data.len() as u64), <W as KeyWord>::BITS);
     let around = AROUND.map(|more| (equation as i32 + more).clamp(0, width as i32) as u32);
@@ -132,22 +82,17 @@ fn of_tree<W: BenchWord>(
         bits => BatchOrder::TopBits(bits),
     };
     let on = || tree.on(&session.stream).order(order);
-    let lookup =
-        session.time_on_stream(out, |out| session.poison(out), |out| Ok(on().miss(miss()).get(queries, out)?))?;
     let value = |i: usize| batch.value(positions[i] as usize);
+    let lookup = session.time_call(out, |out| on().miss(miss()).get(queries, out))?;
     session.check(&what, "values", out, out.len(), miss(), value)?;
     let on = || tree.on(&session.stream);
     let way = if bits == <W as KeyWord>::BITS { QuerySort::Full } else { QuerySort::TopBits(bits) };
-    let whole = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(on().miss(miss()).get_by_sorting(way, random, out, scratch)?),
-    )?;
+    let whole = session.time_call(out, |out| on().miss(miss()).get_by_sorting(way, random, out, scratch))?;
     let checksum = session.check(&what, "values", out, out.len(), miss(), |i| batch.value(i))?;
     // Nothing is sorted by no bits, though the sort that was timed copies.
     let sort_ms = sort.as_ref().map_or(0.0, |sort| if bits == 0 { 0.0 } else { sort.median_ms });
     let lanes = tree.on(&session.stream).order(order).group_width()?;
-    let row = Row::new(TABLE.name, "harmonia", "get_by_sorting", out.len(), whole, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "harmonia", "get_by_sorting", out.len(), whole, checksum).on(session.device_name());
     let row = data
         .label(row)
         .with("fanout", tree.fanout())
@@ -178,8 +123,8 @@ fn best(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
             out,
             "  n = {}, fanout {}: best {} bits; x best: {equation} by equation 2, {layout} with this layout's K, {rounded} rounded",
             power(best.n),
-            FANOUT.cell(best),
-            TOP_BITS.cell(best),
+            plain(best, "fanout"),
+            plain(best, "sorted_bits"),
         )?;
     }
     Ok(())

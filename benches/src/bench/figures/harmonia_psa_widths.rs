@@ -1,59 +1,33 @@
 //! Which width of thread groups serves queries that are sorted by few or by many of their top bits, and which one the
 //! library takes.
 
-use crate::bench::columns::{BATCH, Column, FANOUT, LANES, MS, N, OPERATION, RATE, TOP_BITS, power};
-use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::columns::{figure, plain, power};
+use crate::bench::data::{Batch, BenchWord, Data, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, either};
-use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::figure::{At, Measurement, Run, either};
+use crate::bench::psa::{PartlySorted, at_every_fanout, psa_sort};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
-use lanetree::harmonia::{FANOUTS, GroupWidth, LookUpTuning, psa_bits};
+use lanetree::harmonia::{GroupWidth, LookUpTuning, psa_bits};
 use lanetree::{Buffer, Harmonia, KeyWord};
 use lanetree_kernels_harmonia::group_widths;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-psa-widths",
-    about: "Every fanout and width of thread groups, for queries sorted by few or many bits, at one size",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-psa-widths",
-    title: "Harmonia: lanes per query for queries sorted by their top bits; all hits",
-    columns: &[N, FANOUT, TOP_BITS, LOOK_UP, LANES, BATCH, MS, RATE],
-    clock: Clock::Device,
-    notes: &[
-        "Look-ups alone, of queries that are sorted already. G: lanes per query. leaves: the look-up of sorted batches,",
-        "which brings whole leaves to shared memory, over queries that are sorted by their top bits only.",
-    ],
-    summary: Some(best),
-};
-
-const LOOK_UP: Column = OPERATION.headed("look-up");
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-psa-widths",
+    Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+)
+.summary(best);
 
 /// Numbers of bits, relative to the number of equation 2.
 const BITS: [i32; 7] = [-14, -10, -6, -4, -2, 0, 2];
 
 /// All of it over the same keys and queries.
 fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
-    let mut trees = Vec::new();
-    for fanout in FANOUTS {
-        session.doing(format_args!("building at fanout {fanout}"));
-        trees.push(Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)?);
-    }
-    let count = 1 << session.plan.queries;
-    let sorted = data.sorted_batch(count, false, session.seed).expect("hits are always to be had");
-    let batch = sorted.ordered(Order::Random, session.seed);
-    drop(sorted);
-    let random = session.device.upload(&batch.queries)?;
+    let (trees, batch, random) = at_every_fanout(session, &data)?;
+    let count = batch.queries.len();
     let mut out = session.device.alloc::<W>(count)?;
     let (least, width) = (psa_bits::<W>(data.len() as u64) as i32, <W as KeyWord>::BITS);
     let bits = BITS.into_iter().map(|more| (least + more).clamp(0, width as i32) as u32).chain([0, width]);
@@ -91,15 +65,11 @@ fn of_tree<W: BenchWord>(
     let mut rows = Vec::new();
     for lanes in widths.chain([None]) {
         let what = format!("widths, fanout {fanout}, {lanes:?} lanes, sorted by the top {bits} bits");
-        let timing = session.time_on_stream(
-            out,
-            |out| session.poison(out),
-            |out| Ok(on(lanes).miss(miss()).get(queries, out)?),
-        )?;
         let value = |i: usize| batch.value(positions[i] as usize);
+        let timing = session.time_call(out, |out| on(lanes).miss(miss()).get(queries, out))?;
         let checksum = session.check(&what, "values", out, out.len(), miss(), value)?;
         let operation = if lanes.is_some() { "queries" } else { "leaves" };
-        let row = Row::new(TABLE.name, "harmonia", operation, out.len(), timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "harmonia", operation, out.len(), timing, checksum).on(session.device_name());
         let row = data
             .label(row)
             .with("fanout", fanout)
@@ -126,12 +96,12 @@ fn best(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
             out,
             "  n = {}, fanout {}, top {} bits: the library takes {} lanes, {} G/s; measured best: {}, {} G/s",
             power(best.n),
-            FANOUT.cell(best),
-            TOP_BITS.cell(best),
-            LANES.cell(taken),
-            RATE.cell(taken),
-            LANES.cell(best),
-            RATE.cell(best),
+            plain(best, "fanout"),
+            plain(best, "sorted_bits"),
+            plain(taken, "group"),
+            figure(taken.giga_per_second),
+            plain(best, "group"),
+            figure(best.giga_per_second),
         )?;
     }
     Ok(())

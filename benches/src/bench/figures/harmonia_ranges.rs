@@ -1,63 +1,17 @@
 //! Section 3.2.1: a range as one descent and a scan, as in the paper, or as two descents, as in this library: what could
 //! a scan save?
 
-use crate::bench::columns::{BATCH, Column, FANOUT, Format, MS, N, ORDER, RATE, WORDS};
-use crate::bench::data::{BenchWord, Data, Order, miss};
+use crate::bench::data::{BenchWord, Data, Order};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, either};
-use crate::bench::plan::Scale;
-use crate::bench::queries::batch_order;
+use crate::bench::figure::{At, Measurement, Run, either};
+use crate::bench::queries::{RangeBatch, batch_order};
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
-use lanetree::{DeviceKind, DeviceRanges, RangeScratch};
-use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-ranges",
-    about: "Harmonia's paper, section 3.2.1: the descent for a range's start, those for both ends, and the whole range",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    sizes,
-    run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-ranges",
-    title: "Harmonia: ranges by their length, and what their ends take",
-    columns: &[
-        WORDS,
-        N,
-        FANOUT,
-        ORDER,
-        Column::extra("pairs", "length", Format::Plain),
-        BATCH.headed("ranges"),
-        Column::extra("one descent ms", "one_ms", Format::Digits(3)),
-        Column::extra("two descents ms", "two_ms", Format::Digits(3)),
-        MS.headed("range ms"),
-        RATE.headed("G ranges/s"),
-        Column::extra("most a scan saves", "saved", Format::Percent),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "one descent: lower_bound of the starts; two: count, both ends at the same time, which writes no more; range: these,",
-        "a prefix sum of the counts and the copy of the pairs. The paper descends once and scans to the range's end. most a",
-        "scan saves: the second descent, of the range's time, if the scan takes nothing. (The scan itself was not built: the",
-        "pairs' places in the output follow from the counts, so their number must be known before the first is copied.)",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![26],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "harmonia-ranges",
+    Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+);
 
 /// Pairs of a range.
 const LENGTHS: [usize; 5] = [1, 8, 32, 128, 1024];
@@ -91,33 +45,17 @@ fn of_length<W: BenchWord>(
     let data = &subject.data;
     let sorted = data.sorted_batch(count, false, session.seed ^ length as u64).expect("hits are always to be had");
     let first = sorted.ordered(order, session.seed).first_ranks(data.len() - length);
-    let bounds = |offset: usize| -> Vec<W> { first.par_iter().map(|&rank| data.keys[rank + offset]).collect() };
-    let (starts, ends) = (session.device.upload(&bounds(0))?, session.device.upload(&bounds(length - 1))?);
+    let asked = RangeBatch::new(session, data, first, length)?;
+    let RangeBatch { first, starts, ends, .. } = &asked;
     let on = subject.tree.on(&session.stream).order(batch_order(order));
     let mut ranks = session.device.alloc::<u64>(count)?;
-    let one = session.time_on_stream(
-        &mut ranks,
-        |ranks| session.poison(ranks),
-        |ranks| Ok(on.lower_bound(&starts, ranks)?),
-    )?;
+    let one = session.time_call(&mut ranks, |ranks| on.lower_bound(starts, ranks))?;
     session.check(&what, "ranks", &ranks, count, u64::MAX, |i| first[i] as u64)?;
-    let two = session.time_on_stream(
-        &mut ranks,
-        |ranks| session.poison(ranks),
-        |counts| Ok(on.count_range(&starts, &ends, counts)?),
-    )?;
+    let two = session.time_call(&mut ranks, |counts| on.count_range(starts, ends, counts))?;
     session.check(&what, "counts", &ranks, count, u64::MAX, |_| length as u64)?;
-    let scratch = RangeScratch::new(&session.device, count)?;
-    let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * length)?, scratch);
-    let whole = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.values),
-        |(out, scratch)| Ok(on.range(&starts, &ends, scratch, out)?),
-    )?;
-    let value = |i: usize| data.values[first[i / length] + i % length];
-    let checksum = session.check(&what, "values", &out.0.values, count * length, miss(), value)?;
+    let (whole, checksum) = asked.copied(session, &what, data, |scratch, out| on.range(starts, ends, scratch, out))?;
     let saved = (two.median_ms - one.median_ms) / whole.median_ms;
-    let row = subject.row(session, TABLE.name, "range", count, whole, checksum);
+    let row = subject.row(session, FIGURE.name, "range", count, whole, checksum);
     let row = row.with("order", order.name()).with("length", length).with("pairs", (count * length) as u64);
     session.push(row.with("one_ms", one.median_ms).with("two_ms", two.median_ms).with("saved", saved));
     Ok(())

@@ -1,69 +1,17 @@
 //! Keys and queries that are not uniform: what sorting the queries costs and gains then.
 
-use crate::bench::columns::{BATCH, Column, FANOUT, Format, KEYS, LANES, MS, N, ORDER, RATE, TOP_BITS, WORDS};
 use crate::bench::data::{Batch, Data, Order, Permutation, generator};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::harmonia_psa::{compare, ways};
 use crate::bench::hbtree::plan::at_each;
 use crate::bench::lane_tree::Distribution;
-use crate::bench::plan::Scale;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
-use lanetree::DeviceKind;
 use lanetree_base::parallel::*;
 use rand_distr::{Distribution as _, Zipf};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-skew",
-    about: "Harmonia over skewed keys and with Zipf queries: unsorted, partially sorted (PSA) and sorted",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-skew",
-    title: "Harmonia: skewed keys, Zipf queries",
-    columns: &[
-        WORDS,
-        KEYS,
-        N,
-        FANOUT,
-        ORDER.headed("queries"),
-        Column::words("sorted", "psa.sort"),
-        TOP_BITS,
-        LANES,
-        BATCH,
-        Column::extra("sort ms", "sort_ms", Format::Digits(3)),
-        Column::extra("look-up ms", "psa.lookup_ms", Format::Digits(3)),
-        Column::extra("x unsorted", "psa.lookup_ratio", Format::Digits(2)),
-        MS.headed("all: ms"),
-        RATE.headed("all: G/s"),
-        Column::extra("all: x unsorted", "ratio_to_baseline", Format::Digits(2)),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Hits only, in random order. Keys: uniform; in 2^10 clusters; log-normal, sigma 2. Queries: uniform over the keys;",
-        "Zipf: the key of rank r is asked for in proportion to r^-0.99, ranks spread over all keys. partial: by the tree's",
-        "bits, as if keys were uniform (equation 2). all: sort, look-up and the way back, in one piece.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![26],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("harmonia-skew", Run::Alone(measure));
 
 /// Keys that are not uniform.
 const SKEWED: [Distribution; 2] = [Distribution::Clustered, Distribution::LogNormal];
@@ -87,7 +35,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                 let batch = batch(session, &subject.data, size, queries);
                 let random = session.device.upload(&batch.queries)?;
                 let ways = ways(session, &subject, &random)?;
-                for row in compare(session, TABLE.name, &subject, (&batch, &random), &ways)? {
+                for row in compare(session, FIGURE.name, &subject, (&batch, &random), &ways)? {
                     session.push(row.with("queries", queries));
                 }
             }

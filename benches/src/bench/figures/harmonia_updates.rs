@@ -1,54 +1,19 @@
 //! Batches on the device, of every kind: inserts, value updates, removals, and all of them in one batch.
 
-use crate::bench::columns::{BATCH, Column, FANOUT, MEGA, MS, N, OPERATION, WORDS, power};
+use crate::bench::columns::power;
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::regular::fresh;
-use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{Buffer, Device, DeviceKind, Harmonia, OpKind, UpdatePath};
+use lanetree::{Buffer, Device, Harmonia, OpKind, UpdatePath};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "harmonia-updates",
-    about: "Harmonia: batches on the device of inserts, value updates, removals, and of all three",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "harmonia-updates",
-    title: "Harmonia: batches of changes on the device, by kind",
-    columns: &[OPERATION, WORDS, N, FANOUT, BATCH, Column::words("way", "way"), MS, MEGA.headed("M operations/s")],
-    clock: Clock::Calls,
-    notes: &[
-        "apply_on, by the CPU's clock from the call to its return, batches in random order and on the device; medians. Trees",
-        "are filled to 0.7. Updates and removals are of random keys that are there, inserts of new ones; all three: a third of",
-        "each. What a batch did is undone, untimed, before the next. way: whether the last batch was made in place. All keys",
-        "of the last batch were looked up.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![26],
-        (DeviceKind::Cuda, true) => vec![22],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("harmonia-updates", Run::Alone(measure));
 
 /// Operations of a batch, as powers of two below the number of keys.
 const BELOW: [u32; 4] = [16, 10, 6, 4];
@@ -103,7 +68,6 @@ struct State {
     words: Vec<u64>,
     round: u64,
     path: Option<UpdatePath>,
-    failed: Result<()>,
 }
 
 impl State {
@@ -182,15 +146,10 @@ fn of_batch(
         words: vec![0; count],
         round: 0,
         path: None,
-        failed: Ok(()),
     };
-    let timing = session.time_on_cpu(
+    let timing = session.time_prepared(
         &mut state,
-        |state| {
-            if state.failed.is_ok() {
-                state.failed = state.next(session, keys, batch);
-            }
-        },
+        |state| state.next(session, keys, batch),
         |state| {
             // As a caller would: without kinds, all are inserts.
             let kinds = Some(&state.kinds[0]).filter(|_| batch != Batch::Insert);
@@ -199,13 +158,11 @@ fn of_batch(
             Ok(())
         },
     )?;
-    core::mem::replace(&mut state.failed, Ok(()))?;
     let found = state.tree.get_many(&state.words)?;
-    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
     let expected = |i: usize| if kinds[i] == REMOVE { miss() } else { state.value(batch, i) };
-    let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
+    let checksum = session.check_found(&what, &found, count, miss(), expected)?;
     let stats = state.tree.stats();
-    let row = Row::new(TABLE.name, "harmonia", batch.name(), count, timing, checksum)
+    let row = Row::new(FIGURE.name, "harmonia", batch.name(), count, timing, checksum)
         .on(session.device_name())
         .over(keys.len(), keys.name(), keys.name(), "uniform")
         .with("fanout", stats.fanout)

@@ -1,62 +1,17 @@
 //! The paper's figure 18: how the descent is split between the CPU and the device, if one of them is slow.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::data::miss;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::columns::{CHILDREN, PIPELINES};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::pool;
-use crate::bench::hbtree::plan::{MOST, at_each, one};
+use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::subject::{Side, Subject, pipelines};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Balance, Fanout, HbTree, Pipeline, Split, Throttle};
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-balance",
-    about: "HB+-tree's paper, figure 18: every split of the descent and the one found live, if the CPU or the device is slow",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes: one,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-balance",
-    title: "HB+-tree, by how the descent is split (the paper's figure 18)",
-    columns: &[
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        PIPELINES,
-        Column::extra("CPU's work x", "throttle_cpu", Format::Plain),
-        Column::extra("device's work x", "throttle_device", Format::Plain),
-        Column::words("split", "split"),
-        Column::extra("CPU's levels", "cpu_levels", Format::Digits(3)),
-        Column::extra("of", "height", Format::Plain),
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        Column::extra("x CPU", "x_cpu", Format::Digits(2)),
-        Column::extra("x best fixed", "x_best_fixed", Format::Digits(2)),
-        Column::extra("samples", "samples", Format::Plain),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "get_many_or, ordinary host memory, random hits, other ones in each run; by the CPU's clock, medians. work x: how often",
-        "the CPU searches each node and leaf, and the device descends each bucket. CPU's levels: those that the CPU descends,",
-        "on average. fixed: as given; live: as found by samples. One pipeline: all threads finish each bucket together.",
-        "x best fixed: against the best fixed one, measured again right after live.",
-    ],
-    summary: Some(summary),
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-balance", Run::Alone(measure)).summary(summary);
 
 /// How often the work of the CPU and of the device is done.
 const THROTTLES: [(u32, u32); 5] = [(1, 1), (4, 1), (100, 1), (1, 4), (1, 100)];
@@ -126,7 +81,7 @@ fn of_throttle(session: &mut Session, subject: &mut Subject<u64>, mut pipeline: 
     let row = |session: &Session, subject: &Subject<u64>, side: Side, split: Split, name: &str| -> Result<Row> {
         let levels = (f64::from(split.depth) + split.share).min(f64::from(height));
         let what = format!("{what}, {name}: {levels} levels on the CPU");
-        let mut row = subject.look_up_count(session, TABLE.name, side, &what, count)?;
+        let mut row = subject.look_up_count(session, FIGURE.name, side, &what, count)?;
         row.set("pipelines", pipelines(pipeline.pipelines));
         row.set("throttle_cpu", throttle.cpu);
         row.set("throttle_device", throttle.device);

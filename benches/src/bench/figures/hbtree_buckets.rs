@@ -1,61 +1,15 @@
 //! The paper's figure 11: the size of buckets, by throughput and latency.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, CHILDREN, DEVICE_SEARCH, PAPER, PIPELINES, RATIO, STRATEGY};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::pool;
-use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, one, usual_bucket};
-use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
+use crate::bench::hbtree::plan::{at_each, at_most, buckets};
+use crate::bench::hbtree::relative::{Relative, papers_latency, regular, to_usual_bucket};
 use crate::bench::hbtree::subject::{Side, Subject, device_search};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, DeviceSearch, Fanout, HbTree, Pipeline, Structure};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-buckets",
-    about: "HB+-tree's paper, figure 11: the size of buckets, throughput and latency, by both ways to search on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes: one,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-buckets",
-    title: "HB+-tree, by the size of buckets (the paper's figure 11)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        DEVICE_SEARCH,
-        STRATEGY,
-        PIPELINES,
-        BUCKET,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        RATIO.headed("rate x 2^14"),
-        OF_IMPLICIT,
-        Column::extra("latency µs", "latency_us", Format::Digits(1)),
-        Column::extra("p99 µs", "latency_p99_us", Format::Digits(1)),
-        Column::extra("latency x 2^14", "latency_ratio", Format::Digits(2)),
-        PAPER,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "get_many_or, ordinary host memory, random hits, other ones in each run; by the CPU's clock, medians. Latency: a",
-        "batch of a single bucket through one pipeline, one call after another, from the call to its return. x 2^14: with the",
-        "same search on the device. paper: latency relative to buckets of 2^14, the size that it chose.",
-    ],
-    summary: Some(regular),
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-buckets", Run::Alone(measure)).summary(regular);
 
 /// Queries that batches of a bucket are taken from, as a power of two.
 const POOL: u32 = 24;
@@ -87,35 +41,22 @@ fn of_tree<L: Structure>(
             if !session.has_time(&what) {
                 continue;
             }
-            let mut row = subject.look_up(session, TABLE.name, Side::Hybrid, &what)?;
+            let mut row = subject.look_up(session, FIGURE.name, Side::Hybrid, &what)?;
             // All threads finish the bucket.
             pipeline.pipelines = 1;
             subject.tree.set_pipeline(pipeline)?;
-            let calls = subject.latency(session, TABLE.name, Side::Hybrid, &queries, bucket)?;
+            let calls = subject.latency(session, FIGURE.name, Side::Hybrid, &queries, bucket)?;
             row.set("latency_us", calls.timing.median_ms * 1e3);
             row.set("latency_p99_us", calls.number("p99_ms").map(|ms| ms * 1e3));
             row.set("latency_calls", calls.integer("calls"));
-            row.set("paper", paper(bucket));
+            row.set("paper", papers_latency(bucket));
             of_search.push(row);
         }
-        let usual = of_search.iter().find(|row| row.integer("bucket") == Some(usual_bucket(session) as u64));
-        let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us").unwrap_or_default()));
+        to_usual_bucket(session, &mut of_search);
         for mut row in of_search {
-            let ratio = |usual: f64, own: f64| own / usual;
-            row.set("ratio_to_baseline", usual.map(|(rate, _)| ratio(rate, row.giga_per_second)));
-            row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| ratio(us, own)));
             relative.compare(format_args!("{} {:?}", device_search(search), row.integer("bucket")), &mut row);
             session.push(row);
         }
     }
     Ok(())
-}
-
-/// The paper's latency, relative to that of its usual bucket.
-fn paper(bucket: usize) -> Option<&'static str> {
-    match bucket.ilog2() {
-        15 => Some("1.7"),
-        16 => Some("2.7"),
-        _ => None,
-    }
 }

@@ -1,59 +1,18 @@
 //! The paper's figure 15: what a build takes, which is what an update of the implicit tree takes.
 
-use crate::bench::columns::{Column, DEVICE, Format, INDEX, MS, N, SIZE, THREADS, WORDS};
 use crate::bench::data::BenchWord;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::hbtree::columns::{CHILDREN, PAPER};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::Measured;
-use crate::bench::hbtree::plan::{MOST, at_each, several};
+use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::time::Duration;
 use lanetree::hbtree::{BuildTimes, Builder, HbTree, Implicit, Structure};
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-build",
-    about: "HB+-tree's paper, figure 15: the build's parts: leaves, inner levels, their transfer",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes: several,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-build",
-    title: "HB+-tree: the build from ascending pairs in host memory (the paper's figure 15)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        THREADS,
-        Column::extra("builds", "builds", Format::Plain),
-        Column::extra("leaves ms", "build.leaves_ms", Format::Digits(3)),
-        Column::extra("inner ms", "build.inner_ms", Format::Digits(3)),
-        Column::extra("transfer ms", "build.transfer_ms", Format::Digits(3)),
-        MS.headed("all ms"),
-        Column::of("M pairs/s", |row| Some(crate::bench::columns::figure(row.giga_per_second * 1e3))),
-        Column::extra("transfer's share", "build.transfer_share", Format::Percent),
-        PAPER,
-        SIZE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, medians of each part. Pairs come in pieces of 2^20, made between the clock's hands; leaves: their",
-        "order is checked, and they are laid out. Random look-ups in the last tree were compared with what is right. The regular",
-        "tree's transfer, of all its inner nodes, is the paper's figure 13 b.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-build", Run::Alone(measure));
 
 /// Builds end early once they have taken so long.
 const LONG: Duration = Duration::from_secs(10);
@@ -78,7 +37,7 @@ fn of_tree<W: BenchWord, L: Structure>(session: &mut Session, size: u32, builder
     };
     let side = if session.runs_kernels() { Side::Hybrid } else { Side::Cpu };
     // Its checksum is that of the tree.
-    let looked_up = subject.look_up(session, TABLE.name, side, "look-ups after the build")?;
+    let looked_up = subject.look_up(session, FIGURE.name, side, "look-ups after the build")?;
     let ms = |part: fn(&BuildTimes) -> Duration| {
         Timing::of(builds.iter().map(|times| part(times).as_secs_f64() * 1e3).collect())
     };
@@ -86,7 +45,7 @@ fn of_tree<W: BenchWord, L: Structure>(session: &mut Session, size: u32, builder
     let measured = Measured { count: subject.keys.len(), checksum: looked_up.checksum, timing };
     let transfer = ms(|times| times.transfer).median_ms;
     let is_sent = side == Side::Hybrid;
-    let mut row = subject.row(session, TABLE.name, side, "build in pieces", measured);
+    let mut row = subject.row(session, FIGURE.name, side, "build in pieces", measured);
     row.set("builds", builds.len());
     row.set("build.leaves_ms", ms(|times| times.leaves).median_ms);
     row.set("build.inner_ms", ms(|times| times.inner).median_ms);

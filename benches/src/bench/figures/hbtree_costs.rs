@@ -1,63 +1,15 @@
 //! The paper's cost model (section 5.4): the stages of a bucket, what follows from them, and what is measured.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, N, THREADS, WORDS};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, BUCKET_LATENCY, CHILDREN, STRATEGY};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::pool;
-use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, one};
+use crate::bench::hbtree::plan::{at_each, at_most, buckets};
 use crate::bench::hbtree::subject::{Side, Subject, strategy};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::time::Duration;
 use lanetree::hbtree::{Builder, HbTree, Pipeline, StageTimes, Strategy, Structure};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-costs",
-    about: "HB+-tree's paper, section 5.4: the stages of a bucket, and the times that its cost model predicts, compared with the measured times",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes: one,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-costs",
-    title: "HB+-tree: the stages of a bucket, and the time per bucket (the paper's cost model, section 5.4)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        BUCKET,
-        Column::extra("staging µs", "stages.staging_us", Format::Digits(1)),
-        Column::extra("T1 upload µs", "stages.upload_us", Format::Digits(1)),
-        Column::extra("T2 descent µs", "stages.descent_us", Format::Digits(1)),
-        Column::extra("T3 download µs", "stages.download_us", Format::Digits(1)),
-        Column::extra("T4 leaves µs", "stages.leaves_us", Format::Digits(1)),
-        STRATEGY,
-        Column::extra("predicted µs", "predicted_us", Format::Digits(1)),
-        Column::extra("measured µs", "measured_us", Format::Digits(1)),
-        Column::extra("measured / predicted", "measured_to_predicted", Format::Digits(2)),
-        BUCKET_LATENCY,
-        BATCH,
-        THREADS,
-        MEGA,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Stages: each by itself, of a bucket of random hits; T1 to T3 by the device's events, the rest by the CPU's clock;",
-        "medians. staging: one thread copies the queries into pinned memory; the paper's lie there. predicted: sequentially",
-        "the sum; pipelined staging + T1 + max(T2 + T3, T4); double-buffered max(T1, T2, T3, staging + T4). measured: a batch",
-        "through one pipeline, per bucket. Buckets of up to 2^14: there the kernel reads and writes host memory, without T1, T3.",
-        "under way: from a bucket's entry, staging included, to the middle of T4, while buckets follow one another; the median.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-costs", Run::Alone(measure));
 
 /// Queries by which the latency of a bucket is judged, as a power of two: sixteen of the largest buckets.
 const QUERIES: u32 = 24;
@@ -97,7 +49,7 @@ fn of_tree<L: Structure>(session: &mut Session, size: u32, builder: &Builder<u64
             (pipeline.bucket, pipeline.strategy, pipeline.pipelines) = (bucket, way, 1);
             subject.tree.set_pipeline(pipeline)?;
             let what = format!("{what}, {}", strategy(way));
-            let mut row = subject.look_up(session, TABLE.name, Side::Hybrid, &what)?;
+            let mut row = subject.look_up(session, FIGURE.name, Side::Hybrid, &what)?;
             let (predicted, measured) =
                 (micros(predicted(&stages)), row.timing.median_ms * 1e3 * bucket as f64 / row.batch as f64);
             row.set("stages.staging_us", micros(stages.staging));

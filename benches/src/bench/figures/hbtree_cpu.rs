@@ -1,20 +1,17 @@
 //! The CPU alone (the paper's figures 9 and 19), compared with other trees, and with the most that host memory can do.
 
-use crate::bench::columns::{BATCH, CEILING, Column, Format, INDEX, MEGA, MS, N, OPERATION, SIZE, THREADS, WORDS};
 use crate::bench::data::{BenchWord, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::columns::{CHILDREN, IN_FLIGHT, PAPER, RATIO};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::gathers::gathers;
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::lookups::measure as look_up;
-use crate::bench::hbtree::plan::{MOST, at_each, several};
-use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
+use crate::bench::hbtree::plan::at_each;
+use crate::bench::hbtree::relative::{Relative, regular};
 use crate::bench::hbtree::room::has_room;
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, Fanout, HbTree, Implicit, NodeSearch, Structure};
 use lanetree::{Device, Harmonia, KeyWord};
 use lanetree_baselines::cpu::SortedVec;
@@ -22,48 +19,7 @@ use lanetree_baselines::fast::Fast;
 use lanetree_baselines::splus::SPlusTree;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-cpu",
-    about: "HB+-tree's paper, figures 9 and 19: look-ups on the CPU alone, compared with other trees and gathers; needs no GPU",
-    table: Some(&TABLE),
-    needs: Needs::Nothing,
-    takes: Takes::SIZES,
-    sizes: several,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-cpu",
-    title: "HB+-tree compared with other trees, on the CPU alone (the paper's figures 9 and 19)",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        N,
-        CHILDREN,
-        IN_FLIGHT,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        CEILING.headed("of gathers"),
-        RATIO.headed("x FAST"),
-        OF_IMPLICIT,
-        PAPER,
-        SIZE,
-        Column::extra("build ms", "build_ms", Format::Digits(1)),
-    ],
-    clock: Clock::Cpu,
-    notes: &[
-        "Options into ordinary host memory, random hits, other ones in each run; medians; one tree after another. of gathers:",
-        "relative to the most random 64-byte lines per second that all threads get from a table of the leaves' size.",
-        "x FAST: at its best. paper: figure 9, the mean over its sizes; it gives no numbers for figure 19, whose trees",
-        "have 9 and 8 children. build: from ascending pairs. x implicit: with most children and as many in flight.",
-    ],
-    summary: Some(regular),
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-cpu", Run::Alone(measure)).summary(regular);
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     at_each(session, request, |session, size| {
@@ -85,7 +41,7 @@ struct Comparison<W> {
 fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
     let keys = Keys::<W>::new(size, session.seed_of(size));
     let leaf_bytes = (2 * <W as KeyWord>::BYTES * keys.len()) as u64;
-    let ceiling = gathers(session, TABLE.name, leaf_bytes)?;
+    let ceiling = gathers(session, FIGURE.name, leaf_bytes)?;
     let mut all = Comparison { keys, rows: Vec::new() };
     let (builder, mut relative) = (HbTree::<W, W>::builder(), Relative::default());
     let is_measured = own(session, &mut all, &builder.fanout(Fanout::Words), &mut relative)?
@@ -127,7 +83,7 @@ fn own<W: BenchWord, L: Structure>(
             format!("{}, {} children, {in_flight} in flight, {}", L::NAME, subject.stats.fanout, keys.describe());
         let get = |queries: &[W], out: &mut [Option<W>]| Ok(subject.tree.get_many_into(queries, out)?);
         let measured = look_up(session, &what, &keys, get, |value| value.unwrap_or(miss()))?;
-        let row = subject.row(session, TABLE.name, Side::Cpu, "get_many_into", measured);
+        let row = subject.row(session, FIGURE.name, Side::Cpu, "get_many_into", measured);
         let mut row = row.with("in_flight", in_flight).with("build_ms", build_ms);
         row.set("paper", is_papers.then_some("1.3"));
         relative.compare(in_flight, &mut row);
@@ -206,7 +162,7 @@ impl<W: BenchWord> Comparison<W> {
         let what = format!("{index}, {}", self.keys.describe());
         let measured = look_up(session, &what, &self.keys, get, |value| value.unwrap_or(miss()))?;
         let name = self.keys.name();
-        let row = Row::new(TABLE.name, index, operation, measured.count, measured.timing, measured.checksum)
+        let row = Row::new(FIGURE.name, index, operation, measured.count, measured.timing, measured.checksum)
             .on("cpu")
             .over(self.keys.len(), name, name, "uniform");
         let row = row.with("threads", rayon::current_num_threads()).with("footprint_bytes", bytes);

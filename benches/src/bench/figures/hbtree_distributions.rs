@@ -1,58 +1,19 @@
 //! The paper's figure 12: queries that are not uniform.
 
-use crate::bench::columns::{BATCH, DEVICE, MEGA, MS, N, ORDER, THREADS, WORDS};
 use crate::bench::data::{generator, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, CHILDREN, PAPER, RATIO};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::measure_ranks;
-use crate::bench::hbtree::plan::{MOST, at_each, one};
+use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::HbTree;
 use lanetree_base::parallel::*;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution as _, Gamma, Normal, Zipf};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-distributions",
-    about: "HB+-tree's paper, figure 12: uniform, normal, gamma and Zipf queries, on the CPU alone and with the device",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes: one,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-distributions",
-    title: "HB+-tree, by the distribution of the queries (the paper's figure 12)",
-    columns: &[
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        BUCKET,
-        ORDER.headed("queries"),
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        RATIO.headed("x uniform"),
-        PAPER,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "get_many_or, ordinary host memory, hits only; by the CPU's clock, medians. Numbers from 0 to 1, mapped linearly to",
-        "the ranks of the keys, which are spread evenly: normal (mean 0.5, variance 0.125; those outside are drawn again),",
-        "gamma (k = 3, theta = 3; divided by 90), Zipf (alpha = 2; divided by the number of keys). All runs draw others.",
-        "cuda: the device and the CPU. paper: the hybrid tree; up to.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-distributions", Run::Alone(measure));
 
 /// What queries are drawn from.
 #[derive(Clone, Copy)]
@@ -125,7 +86,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                     measure_ranks(session, &what, &subject.keys, (1 << session.plan.queries, rank), get, |value| {
                         value
                     })?;
-                let mut row = subject.row(session, TABLE.name, side, "get_many_or", measured);
+                let mut row = subject.row(session, FIGURE.name, side, "get_many_or", measured);
                 let rate = *baseline.get_or_insert(row.giga_per_second);
                 row.set("order", name);
                 row.set("ratio_to_baseline", row.giga_per_second / rate);

@@ -1,52 +1,17 @@
 //! The paper's figure 21: searches and updates in one stream.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request as Asked, Run, Takes};
-use crate::bench::hbtree::plan::{MOST, at_each, at_most, one};
+use crate::bench::figure::{Measurement, Request as Asked, Run};
+use crate::bench::hbtree::plan::{at_each, at_most};
 use crate::bench::hbtree::regular::{RegularSubject, fresh};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::Error;
 use lanetree::hbtree::{Request, UpdateMethod};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-mixed",
-    about: "HB+-tree's paper, figure 21: searches and updates in one stream, by the share of updates",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes: one,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-mixed",
-    title: "HB+-tree: searches and updates in one stream (the paper's figure 21)",
-    columns: &[
-        DEVICE,
-        WORDS,
-        N,
-        Column::words("method", "method"),
-        Column::extra("updates", "update_share", Format::Percent),
-        THREADS,
-        BATCH,
-        MS,
-        MEGA.headed("M requests/s"),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "HbTree::mixed, by the CPU's clock, medians; groups of 2^14 requests, in random order. Gets are of random keys that",
-        "are there; updates are inserts of new keys, which are removed, untimed, before the next run. Trees are filled to 0.7.",
-        "All values that gets found in the last run, and all keys that it inserted, were compared with what is right. queue and",
-        "whole: the paper's synchronized and asynchronous methods; the latter sends all inner nodes at the stream's end.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-mixed", Run::Alone(measure));
 
 /// Shares of updates, in percent.
 const SHARES: [u64; 6] = [0, 10, 25, 50, 75, 100];
@@ -126,10 +91,9 @@ fn of_share(session: &Session, subject: &mut RegularSubject, count: usize, share
     let (asked, inserted) = (state.keys(true), state.keys(false));
     let State { subject, found, removed, .. } = state;
     removed?;
-    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let of_gets = session.check_slice(&what, "values", &found, 0..asked.len(), miss(), |i| value_of(asked[i]))?;
+    let of_gets = session.check_found(&what, &found, asked.len(), miss(), |i| value_of(asked[i]))?;
     let checksum = of_gets.and(subject.are_there(session, what, &inserted)?);
     subject.tree.remove_many(&inserted)?;
-    let row = subject.row(session, TABLE.name, "mixed", (count, timing, checksum));
+    let row = subject.row(session, FIGURE.name, "mixed", (count, timing, checksum));
     Ok(row.with("threads", rayon::current_num_threads()).with("update_share", share as f64 / 100.0))
 }

@@ -1,85 +1,21 @@
 //! HB+-tree's figures 10, 11, 16 and 18 by the paper's way: nodes with as many children as a line has words, one pipeline
 //! whose buckets all threads finish, and buckets that cross the bus as copies. The other figures have the library's way.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::data::{BenchWord, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, BUCKET_LATENCY, CHILDREN, DEVICE_SEARCH, PAPER, RATIO, STRATEGY};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::lookups::pool;
-use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, usual_bucket};
+use crate::bench::hbtree::plan::{at_each, at_most, buckets, usual_bucket};
+use crate::bench::hbtree::relative::{papers_latency, to_usual_bucket};
 use crate::bench::hbtree::subject::{Side, Subject, device_search, strategy};
-use crate::bench::plan::{Scale, main_of};
+use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
-use lanetree::DeviceKind;
 use lanetree::hbtree::{
     Balance, Builder, DeviceSearch, Fanout, HbTree, Implicit, Pipeline, Split, Strategy, Structure, Throttle, Transfers,
 };
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-paper",
-    about: "HB+-tree's paper, figures 10, 11, 16 and 18, by its way: one pipeline, 8 children, copied buckets",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-paper",
-    title: "HB+-tree by the paper's way (its figures 10, 11, 16 and 18)",
-    columns: &[
-        Column::words("of", "of"),
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        DEVICE_SEARCH,
-        BUCKET,
-        STRATEGY,
-        Column::extra("device's work x", "throttle_device", Format::Plain),
-        Column::words("split", "split"),
-        Column::extra("CPU's levels", "cpu_levels", Format::Digits(3)),
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        Column::extra("x CPU", "x_cpu", Format::Digits(2)),
-        RATIO.headed("x sequential; x 2^14"),
-        Column::extra("under way", "under_way", Format::Plain),
-        Column::extra("latency µs", "latency_us", Format::Digits(1)),
-        Column::extra("latency x 2^14", "latency_ratio", Format::Digits(2)),
-        BUCKET_LATENCY,
-        PAPER,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "get_many_or, ordinary host memory, random hits, other ones in each run; by the CPU's clock, medians. One pipeline, all",
-        "threads finish a bucket; every bucket is copied to the device and its leaves back. x CPU: over the fastest tree on the",
-        "CPU alone of this run and width, 9 children among them. balance: three buckets, the device's work done several times;",
-        "all levels are the device's, or as found live. paper: implicit tree, but for latencies, which are relative to 2^14.",
-        "latency: of a call of one bucket, one after another; on the CPU alone of a thread's call, while all threads call, with so",
-        "many queries under way. bucket under way: from its entry, staging included, to the middle of the search of its leaves,",
-        "while buckets follow one another; the median.",
-    ],
-    summary: None,
-};
-
-/// The sizes of the paper's figure 16 are 2^23 to 2^30; the other figures have the largest.
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![23, 26, 28],
-        (DeviceKind::Cuda, true) => vec![23],
-        (DeviceKind::Host, _) => vec![16],
-        (DeviceKind::Emulated, _) => vec![10],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-paper", Run::Alone(measure));
 
 /// What each strategy gains over sequential buckets in the paper, for its implicit and its regular tree.
 const STRATEGIES: [(Strategy, Option<(&str, &str)>); 4] = [
@@ -132,7 +68,7 @@ fn alone_of<W: BenchWord, L: Structure>(session: &mut Session, size: u32, builde
     }
     let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(f64::NAN) };
     subject.set_side(Side::Cpu)?;
-    let row = subject.look_up(session, TABLE.name, Side::Cpu, "the CPU alone")?;
+    let row = subject.look_up(session, FIGURE.name, Side::Cpu, "the CPU alone")?;
     let rate = row.giga_per_second;
     let threads = rayon::current_num_threads();
     let queries = pool(session, &subject.keys, at_most(session, QUERIES));
@@ -191,7 +127,7 @@ fn strategies<W: BenchWord, L: Structure>(
         let mut pipeline = papers(session);
         pipeline.strategy = way;
         subject.tree.set_pipeline(pipeline)?;
-        let mut row = row_of(subject.look_up(session, TABLE.name, Side::Hybrid, &what)?, "strategies", alone);
+        let mut row = row_of(subject.look_up(session, FIGURE.name, Side::Hybrid, &what)?, "strategies", alone);
         let rate = *sequential.get_or_insert(row.giga_per_second);
         row.set("ratio_to_baseline", row.giga_per_second / rate);
         row.set("paper", paper.map(|(implicit, regular)| if L::NAME == Implicit::NAME { implicit } else { regular }));
@@ -214,32 +150,17 @@ fn by_bucket<W: BenchWord, L: Structure>(session: &mut Session, subject: &mut Su
             let mut pipeline = papers(session);
             (pipeline.bucket, pipeline.device_search) = (bucket, search);
             subject.tree.set_pipeline(pipeline)?;
-            let mut row = row_of(subject.look_up(session, TABLE.name, Side::Hybrid, &what)?, "buckets", alone);
-            let calls = subject.latency(session, TABLE.name, Side::Hybrid, &queries, bucket)?;
+            let mut row = row_of(subject.look_up(session, FIGURE.name, Side::Hybrid, &what)?, "buckets", alone);
+            let calls = subject.latency(session, FIGURE.name, Side::Hybrid, &queries, bucket)?;
             row.set("latency_us", calls.timing.median_ms * 1e3);
             subject.set_bucket_latency(session, &queries, &mut row)?;
-            row.set("paper", (L::NAME == Implicit::NAME).then(|| paper(bucket)).flatten());
+            row.set("paper", (L::NAME == Implicit::NAME).then(|| papers_latency(bucket)).flatten());
             rows.push(row);
         }
-        let usual = usual_bucket(session) as u64;
-        let usual = rows.iter().find(|row| row.integer("bucket") == Some(usual));
-        let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us").unwrap_or(f64::NAN)));
-        for mut row in rows {
-            row.set("ratio_to_baseline", usual.map(|(rate, _)| row.giga_per_second / rate));
-            row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| own / us));
-            session.push(row);
-        }
+        to_usual_bucket(session, &mut rows);
+        rows.into_iter().for_each(|row| session.push(row));
     }
     Ok(())
-}
-
-/// The paper's latency, relative to that of buckets of 2^14.
-fn paper(bucket: usize) -> Option<&'static str> {
-    match bucket.ilog2() {
-        15 => Some("1.7"),
-        16 => Some("2.7"),
-        _ => None,
-    }
 }
 
 /// Figure 18: by a device that does everything several times, with all levels on it, and as found live.
@@ -271,7 +192,7 @@ fn balanced<W: BenchWord, L: Structure>(session: &mut Session, subject: &mut Sub
                 discover(session, subject, count)?;
             }
             let found = split.unwrap_or_else(|| subject.tree.discovery().best());
-            let row = subject.look_up_count(session, TABLE.name, side, &format!("{what}, {name}"), count)?;
+            let row = subject.look_up_count(session, FIGURE.name, side, &format!("{what}, {name}"), count)?;
             if side == Side::Cpu {
                 alone = row.giga_per_second;
             }

@@ -1,55 +1,15 @@
 //! The paper's figure 17: ranges.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, PAIRS_RATE, THREADS, WORDS, figure};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, CHILDREN, PAPER, RATIO};
-use crate::bench::hbtree::plan::{MOST, at_each, one};
+use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::ranges::measure as of_length;
-use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
+use crate::bench::hbtree::relative::{Relative, regular};
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, HbTree, Implicit, Structure};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-ranges",
-    about: "HB+-tree's paper, figure 17: ranges of 1 to 1024 pairs, on the CPU alone and with the device",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes: one,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-ranges",
-    title: "HB+-tree: ranges, on the CPU alone and with the device (the paper's figure 17)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        BUCKET,
-        Column::extra("pairs of a range", "range_pairs", Format::Plain),
-        BATCH,
-        THREADS,
-        MS,
-        Column::of("M ranges/s", |row| Some(figure(row.giga_per_second * 1e3))),
-        PAIRS_RATE,
-        RATIO.headed("x CPU"),
-        OF_IMPLICIT,
-        PAPER,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "range_between_many_into, from slices of bounds into vectors that are used again; random ranges, by the CPU's clock,",
-        "medians. batch: ranges. paper: over 2^27 pairs; above 1.8 up to 8 pairs, 1.22 at 32.",
-    ],
-    summary: Some(regular),
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-ranges", Run::Alone(measure)).summary(regular);
 
 /// Pairs of a range, and the paper's ratio.
 const LENGTHS: [(usize, Option<&str>); 7] = [
@@ -83,7 +43,7 @@ fn of_tree<L: Structure>(
         if length > subject.keys.len() {
             session.skip(format_args!("{what}: fewer keys than that"));
         } else if session.has_time(&what) {
-            for (side, mut row) in of_length(session, &mut subject, TABLE.name, length)? {
+            for (side, mut row) in of_length(session, &mut subject, FIGURE.name, length)? {
                 relative.compare(length, &mut row);
                 row.set("paper", paper.filter(|_| side == Side::Hybrid && L::NAME == Implicit::NAME));
                 session.push(row);

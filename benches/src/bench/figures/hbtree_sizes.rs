@@ -1,59 +1,17 @@
 //! The paper's figure 16: the CPU alone and with the device, by the tree's size.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, SIZE, THREADS, WORDS};
 use crate::bench::data::BenchWord;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, CHILDREN, PIPELINES, RATIO};
-use crate::bench::hbtree::plan::{MOST, at_each, several};
-use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
+use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::hbtree::plan::at_each;
+use crate::bench::hbtree::relative::{Relative, regular};
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, HarmoniaAbove, HbTree, Implicit, Structure};
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-sizes",
-    about: "HB+-tree's paper, figure 16: look-ups by the tree's size, on the CPU alone and with the device",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes: several,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-sizes",
-    title: "HB+-tree by its size: the CPU alone, and with the device (the paper's figure 16)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        CHILDREN,
-        Column::extra("levels", "height", Format::Plain),
-        SIZE,
-        Column::extra("device MiB", "device_bytes", Format::Mebibytes),
-        BUCKET,
-        PIPELINES,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        RATIO.headed("x CPU"),
-        OF_IMPLICIT,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "get_many_or, ordinary host memory, random hits, other ones in each run; by the CPU's clock, medians. cpu: the same",
-        "tree, without the device. bytes/key: on both. The paper compares its tree for the CPU with its hybrid tree, over",
-        "2^23 to 2^30 pairs. hbtree_harmonia: Harmonia above the same leaves.",
-    ],
-    summary: Some(means),
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-sizes", Run::Alone(measure)).summary(means);
 
 /// The paper's mean, for keys of 64 and of 32 bits.
 const PAPER_MEANS: [(&str, &str); 2] = [("u64", "2.4"), ("u32", "2.1")];
@@ -96,7 +54,7 @@ fn of_tree<W: BenchWord, L: Structure>(
     let mut baseline = None;
     for &side in Side::all(session) {
         subject.set_side(side)?;
-        let mut row = subject.look_up(session, TABLE.name, side, "look-ups")?;
+        let mut row = subject.look_up(session, FIGURE.name, side, "look-ups")?;
         let rate = *baseline.get_or_insert(row.giga_per_second);
         row.set("device_bytes", (side == Side::Hybrid).then_some(subject.stats.device_bytes));
         row.set("ratio_to_baseline", row.giga_per_second / rate);

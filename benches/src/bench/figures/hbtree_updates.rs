@@ -1,16 +1,14 @@
 //! The paper's figures 13 and 14: batches of inserts into the regular tree, by both methods, ours and the paper's.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::data::value_of;
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::hbtree::plan::{MOST, at_each, several};
+use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::regular::{RegularSubject, fresh};
 use crate::bench::hbtree::room::has_room;
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::time::Duration;
 use lanetree::DeviceKind;
 use lanetree::hbtree::{self, UpdateMethod, UpdateTimes};
@@ -20,50 +18,7 @@ use lanetree_baselines::cpu::ConcurrentTree;
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "hbtree-updates",
-    about: "HB+-tree's paper, figures 13 and 14: batches of inserts, by both methods, ours and the paper's, by one thread and by all",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes: several,
-    most: MOST,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "hbtree-updates",
-    title: "HB+-tree: batches of inserts into the regular tree (the paper's figures 13 and 14)",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        Column::words("method", "method"),
-        Column::words("sorted by", "sorted_by"),
-        THREADS,
-        BATCH,
-        Column::extra("sort ms", "update.fold_ms", Format::Digits(3)),
-        Column::extra("find ms", "update.find_ms", Format::Digits(3)),
-        Column::extra("plan ms", "update.plan_ms", Format::Digits(3)),
-        Column::extra("device ms", "update.device_ms", Format::Digits(3)),
-        Column::extra("host ms", "update.host_ms", Format::Digits(3)),
-        MS.headed("all ms"),
-        MEGA,
-        Column::extra("new nodes", "new_nodes", Format::Plain),
-        Column::of("of inserts", |row| row.number("new_nodes_share").map(|share| format!("{:.3} %", share * 100.0))),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, medians of all and of each part. Trees are filled to 0.7; each batch has new random keys, and is",
-        "removed again, untimed, before the next. device: making the new nodes, and sending them; host: writing leaves and",
-        "nodes. Sorted by the device, the sort includes the descent. All keys of the last batch were looked up. queue, whole: the",
-        "paper's synchronized and its asynchronous method; the latter in groups of 2^14, of which only the last one's parts are known.",
-        "new nodes: inner nodes that the last batch has added, as a split does. insert_many, growing: batches without removals,",
-        "one after another, until the tree has twice its pairs; their time each, and the new nodes of all.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("hbtree-updates", Run::Alone(measure));
 
 /// The largest `scc::TreeIndex`, as a power of two: it takes inserts one by one.
 const MOST_SCC: u32 = 24;
@@ -131,24 +86,23 @@ struct State<'a, T> {
     requests: Vec<hbtree::Request<u64, u64>>,
     round: u64,
     times: Vec<UpdateTimes>,
-    failed: Result<()>,
 }
 
 impl<'a, T> State<'a, T> {
     fn new(tree: &'a mut T, count: usize) -> Self {
-        let times = Vec::new();
-        let requests = Vec::new();
-        Self { tree, keys: vec![0; count], values: vec![0; count], requests, round: 0, times, failed: Ok(()) }
+        let (times, requests) = (Vec::new(), Vec::new());
+        Self { tree, keys: vec![0; count], values: vec![0; count], requests, round: 0, times }
     }
 
     /// Out with the last batch, in with new keys: every batch meets a tree of n pairs.
-    fn next(&mut self, seed: u64, remove: impl FnOnce(&mut T, &[u64]) -> Result<()>) {
-        if self.round > 0 && self.failed.is_ok() {
-            self.failed = remove(self.tree, &self.keys);
+    fn next(&mut self, seed: u64, remove: impl FnOnce(&mut T, &[u64]) -> Result<()>) -> Result<()> {
+        if self.round > 0 {
+            remove(self.tree, &self.keys)?;
         }
         self.round += 1;
         fresh(seed, self.round, &mut self.keys);
         self.keys.par_iter().map(|&key| value_of(key)).collect_into_vec(&mut self.values);
+        Ok(())
     }
 }
 
@@ -164,15 +118,16 @@ fn inserts(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads are there");
     let mut state = State::new(&mut subject.tree, count);
     let mut nodes = 0;
-    let timing = session.time_on_cpu(
+    let timing = session.time_prepared(
         &mut state,
         |state| {
-            state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?));
+            state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?))?;
             nodes = state.tree.stats().inner_nodes;
             if method == UpdateMethod::Whole {
                 let pairs = state.keys.iter().zip(&state.values);
                 state.requests = pairs.map(|(&key, &value)| hbtree::Request::Insert(key, value)).collect();
             }
+            Ok(())
         },
         |state| {
             if method == UpdateMethod::Whole {
@@ -184,13 +139,12 @@ fn inserts(
             Ok(())
         },
     )?;
-    let State { keys, times, failed, .. } = state;
-    failed?;
+    let State { keys, times, .. } = state;
     let new_nodes = subject.tree.stats().inner_nodes - nodes;
     let checksum = subject.are_there(session, what, &keys)?;
     // The next row begins with the same tree.
     subject.tree.remove_many(&keys)?;
-    let mut row = subject.row(session, TABLE.name, "insert_many", (count, timing, checksum)).with("threads", threads);
+    let mut row = subject.row(session, FIGURE.name, "insert_many", (count, timing, checksum)).with("threads", threads);
     let skipped = usize::from(times.len() > 1);
     let mut part = |name, part: fn(&UpdateTimes) -> Duration| {
         let times = times.iter().skip(skipped).map(|times| part(times).as_secs_f64() * 1e3).collect();
@@ -234,7 +188,7 @@ fn growing(session: &mut Session, size: u32) -> Result<()> {
         checksum = checksum.and(subject.are_there(session, &what, &keys)?);
     }
     let (new_nodes, inserts) = (subject.tree.stats().inner_nodes - nodes, runs.len() * count);
-    let row = subject.row(session, TABLE.name, "insert_many, growing", (count, Timing::of(runs), checksum));
+    let row = subject.row(session, FIGURE.name, "insert_many, growing", (count, Timing::of(runs), checksum));
     session.push(with_new_nodes(row.with("threads", rayon::current_num_threads()), new_nodes, inserts));
     Ok(())
 }
@@ -258,13 +212,13 @@ fn concurrent(session: &mut Session, size: u32, batches: &[u32]) -> Result<()> {
     for &batch in batches {
         let (count, seed) = (1 << batch, session.seed ^ u64::from(batch));
         let mut state = State::new(&mut tree, count);
-        let timing = session.time_on_cpu(
+        let timing = session.time_prepared(
             &mut state,
             |state| {
                 state.next(seed, |tree, keys| {
                     tree.remove_many(keys);
                     Ok(())
-                });
+                })
             },
             |state| {
                 state.tree.insert_many(&state.keys, &state.values);
@@ -273,7 +227,7 @@ fn concurrent(session: &mut Session, size: u32, batches: &[u32]) -> Result<()> {
         )?;
         let checksum = found(session, &what, state.tree, &state.keys)?;
         state.tree.remove_many(&state.keys);
-        let row = Row::new(TABLE.name, "scc::TreeIndex", "insert", count, timing, checksum).on("cpu").over(
+        let row = Row::new(FIGURE.name, "scc::TreeIndex", "insert", count, timing, checksum).on("cpu").over(
             keys.len(),
             keys.name(),
             keys.name(),
@@ -287,6 +241,5 @@ fn concurrent(session: &mut Session, size: u32, batches: &[u32]) -> Result<()> {
 fn found(session: &Session, what: &str, tree: &ConcurrentTree<u64, u64>, keys: &[u64]) -> Result<Checksum, Error> {
     let mut out = vec![None; keys.len()];
     tree.get_into(keys, &mut out);
-    let values: Vec<u64> = out.into_iter().map(|value| value.unwrap_or(crate::bench::data::miss())).collect();
-    session.check_slice(&what, "values", &values, 0..keys.len(), crate::bench::data::miss(), |i| value_of(keys[i]))
+    session.check_found(&what, &out, keys.len(), crate::bench::data::miss(), |i| value_of(keys[i]))
 }

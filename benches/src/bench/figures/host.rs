@@ -1,52 +1,18 @@
 //! Every kind of call that begins and ends in host memory, beside what the bus takes for its bytes.
 
 use crate::bench::bus::bus;
-use crate::bench::columns::{BATCH, CEILING, Column, Format, INDEX, MS, N, OPERATION, ORDER, RATE, THREADS, WORDS};
 use crate::bench::data::{Batch, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{AsOf, Closed, Join, LaneTree, Matches, MultiMap, Ranges};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "host",
-    about: "LaneTree and MultiMap: every kind of call from host memory and back, compared with the bus",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "host",
-    title: "Queries and results in host memory, transfers included",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        N,
-        ORDER,
-        BATCH,
-        THREADS,
-        MS,
-        RATE,
-        Column::extra("bus ms", "bus_ms", Format::Digits(2)),
-        CEILING.headed("of the bus"),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock. Bus: the bytes of the queries to the device and those of the results back, both at once, from and to",
-        "pinned memory, and nothing else. Results are new vectors, but those of `_into` and `_or` go to existing memory; `pinned`",
-        "has queries and results in pinned memory. Changes from host memory: `--figure lanetree-updates`.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("host", Run::Alone(measure));
 
 /// Pairs of a range.
 const LENGTH: usize = 8;
@@ -89,13 +55,13 @@ impl Asked {
         session: &mut Session,
         (operation, count): (&str, usize),
         bytes: [usize; 2],
-        mut call: impl FnMut() -> lanetree::Result<T>,
+        call: impl FnMut() -> lanetree::Result<T>,
         check: impl FnOnce(&Session, &str, T) -> Result<Checksum>,
     ) -> Result<()> {
         if !session.has_time(format_args!("host, {operation}, {}", self.order.name())) {
             return Ok(());
         }
-        let (timing, made) = session.time_making(|| Ok(call()?))?;
+        let (timing, made) = session.time_making(call)?;
         let checksum = check(session, operation, made)?;
         self.push(session, (operation, count), bytes, timing, checksum)
     }
@@ -109,7 +75,7 @@ impl Asked {
         checksum: Checksum,
     ) -> Result<()> {
         let bus = bus::<u8, u8>(session, there, back)?;
-        let mut row = Row::new(TABLE.name, self.index, operation, count, timing, checksum)
+        let mut row = Row::new(FIGURE.name, self.index, operation, count, timing, checksum)
             .on(session.device_name())
             .over(self.n, "u64", "u64", "uniform")
             .with("bytes_moved", (there + back) as u64);
@@ -136,30 +102,23 @@ fn look_ups(session: &mut Session, asked: Asked, tree: &Tree, batch: &Batch<u64>
         ("get_many", count),
         [there, back + bits],
         || tree.get_many(keys),
-        |session, what, out| {
-            values(session, what, &out.into_iter().map(|value| value.unwrap_or(miss())).collect::<Vec<_>>())
-        },
+        |session, what, out| session.check_found(&what, &out, count, miss(), |i| batch.value(i)),
     )?;
 
     let mut out = vec![None; count];
-    let timing = session.time_on_cpu(&mut out, |out| out.fill(None), |out| Ok(tree.get_many_into(keys, out)?))?;
-    let found: Vec<u64> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = values(session, "get_many_into", &found)?;
+    let timing = session.time_into(&mut out, |out| tree.get_many_into(keys, out))?;
+    let checksum = session.check_found(&"get_many_into", &out, count, miss(), |i| batch.value(i))?;
     asked.push(session, ("get_many_into", count), [there, back + bits], timing, checksum)?;
 
     let mut out = vec![0; count];
-    let timing = session.time_on_cpu(&mut out, |out| out.fill(0), |out| Ok(tree.get_many_or(keys, miss(), out)?))?;
+    let timing = session.time_into(&mut out, |out| tree.get_many_or(keys, miss(), out))?;
     let checksum = values(session, "get_many_or", &out)?;
     asked.push(session, ("get_many_or", count), [there, back], timing, checksum)?;
 
     let mut queries = session.device.pinned::<u64>(count)?;
     queries.copy_from_slice(keys);
     let mut out = session.device.pinned::<u64>(count)?;
-    let timing = session.time_on_cpu(
-        &mut out,
-        |out| out.fill(0),
-        |out| Ok(tree.get_many_pinned(&queries, miss(), out, None)?),
-    )?;
+    let timing = session.time_into(&mut out, |out| tree.get_many_pinned(&queries, miss(), out, None))?;
     let checksum = values(session, "get_many_pinned", &out)?;
     drop((queries, out));
     asked.push(session, ("get_many_pinned", count), [there, back], timing, checksum)?;

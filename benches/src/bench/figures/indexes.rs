@@ -1,49 +1,17 @@
 //! Every index of the suite's list, by the trait that all of them have: an index is here without a line of its own.
 
-use crate::bench::columns::{BATCH, Column, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
 use crate::bench::data::mix;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{Domain, IndexBuilder, KeyOf, KeyWord, OrderedIndex};
 use lanetree_base::parallel::*;
 use lanetree_suite::{Numbered, for_each_index};
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "indexes",
-    about: "Every index by the same calls: random look-ups, and what it takes",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "indexes",
-    title: "Every index, random look-ups: in device form, or else in host form",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        N,
-        BATCH,
-        MS,
-        RATE,
-        SIZE,
-        Column::extra("build ms", "build_ms", Format::Digits(1)),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "All hits, in random order, of keys spread evenly. Byte strings are of 8 bytes. build: from unsorted pairs in host",
-        "memory, one run by the CPU's clock. get_many: the host form of an index without a device form, queries and new vectors",
-        "of results in ordinary host memory, by the CPU's clock; bytes/key: on both.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("indexes", Run::Alone(measure));
 
 /// At the main size.
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
@@ -83,24 +51,15 @@ where
     let (operation, timing, checksum) = if let Some(form) = index.device_form() {
         let queries = DomainOf::<B>::upload(&session.device, queries)?;
         let mut out = session.device.alloc(batch)?;
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(form.get(&session.stream, &queries, out, None, miss)?),
-        )?;
+        let timing = session.time_call(&mut out, |out| form.get(&session.stream, &queries, out, None, miss))?;
         ("get", timing, session.check(&what, "values", &out, batch, miss, |query| value(place(query)))?)
     } else {
-        let mut out = Vec::new();
-        let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
-            *out = index.get_many(queries)?;
-            Ok(())
-        })?;
-        let found: Vec<ValueOf<B>> = out.into_iter().map(|value| value.unwrap_or(miss)).collect();
-        let checksum = session.check_slice(&what, "values", &found, 0..batch, miss, |query| value(place(query)))?;
+        let (timing, found) = session.time_making(|| index.get_many(queries))?;
+        let checksum = session.check_found(&what, &found, batch, miss, |query| value(place(query)))?;
         ("get_many", timing, checksum)
     };
     let words = (core::any::type_name::<KeyOf<B::Index>>(), ValueOf::<B>::NAME);
-    let row = Row::new(TABLE.name, name, operation, batch, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, name, operation, batch, timing, checksum).on(session.device_name());
     let bytes = (index.bytes() + index.host_bytes()) as f64 / len as f64;
     session
         .push(row.over(len, words.0, words.1, "spread evenly").with("bytes_per_key", bytes).with("build_ms", build_ms));

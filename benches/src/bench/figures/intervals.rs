@@ -1,53 +1,18 @@
 //! The interval index over nested intervals, by how deep they are nested: builds and stabbing.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, RATE, SIZE};
 use crate::bench::data::{Data, Permutation, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::intervals::{DeviceRows, Scratch};
 use lanetree::{IntervalIndex, Pool};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "intervals",
-    about: "The interval index: builds, and the intervals around points, by the depth of nests",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "intervals",
-    title: "Interval index, u64: stabbing nested intervals",
-    columns: &[
-        DEVICE,
-        KEYS.headed("nests"),
-        N,
-        OPERATION,
-        BATCH,
-        HITS,
-        Column::extra("found/point", "found_per_point", Format::Figure),
-        MS,
-        RATE,
-        SIZE.headed("bytes/interval"),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Distinct bounds, uniform over the key space, open and close intervals at random, nested at most 1, 16, or any number of",
-        "times deep: about the square root of n. n is a quarter of the size asked for. Points at random, a row number for each",
-        "(stab: for each interval around it), on the device. build_on: from buffers, in random order, by the CPU's clock, with",
-        "memory from a pool; its rate is of intervals.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("intervals", Run::Alone(measure));
 
 /// Points of which all intervals are found, at most, as a power of two.
 const STABBED: u32 = 22;
@@ -128,13 +93,13 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let len = nests.starts.len();
     let intervals = (session.device.upload(&nests.starts)?, session.device.upload(&nests.ends)?);
     let pool = Pool::new(&session.device).device().stream()?;
-    let build = || Ok(IntervalIndex::<u64, u32>::build_on(&pool, &intervals.0, &intervals.1, None, len)?);
+    let build = || IntervalIndex::<u64, u32>::build_on(&pool, &intervals.0, &intervals.1, None, len);
     let (building, index) = session.time_making(build)?;
     drop(intervals);
     let bytes = index.bytes() as f64 / len as f64;
     let device_name = session.device_name();
     let row = |operation: &str, batch: usize, timing: Timing, checksum: Checksum| {
-        let row = Row::new(TABLE.name, "intervals", operation, batch, timing, checksum).on(device_name);
+        let row = Row::new(FIGURE.name, "intervals", operation, batch, timing, checksum).on(device_name);
         row.over(len, "u64", "u32", name).with("bytes_per_key", bytes)
     };
 
@@ -144,29 +109,25 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let hits = innermost.par_iter().count_if(|&&row| row != NONE) as f64 / count as f64;
     let queries = session.device.upload(&points)?;
 
-    let mut out = (session.device.alloc(count)?, Scratch::new(&session.device, count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(rows, _)| session.poison(rows),
-        |(rows, scratch)| Ok(index.on(&session.stream).miss(NONE).most_specific(&queries, rows, scratch)?),
-    )?;
+    let mut scratch = Scratch::new(&session.device, count)?;
+    let on = || index.on(&session.stream).miss(NONE);
     let what = format!("intervals nested {name} deep, most_specific");
-    let checksum = session.check(&what, "rows", &out.0, count, NONE, |i| innermost[i])?;
+    let mut rows = session.device.alloc(count)?;
+    let timing = session.time_call(&mut rows, |rows| on().most_specific(&queries, rows, &mut scratch))?;
+    let checksum = session.check(&what, "rows", &rows, rows.len(), NONE, |i| innermost[i])?;
     // The build is right if what it has built answers so.
     session.push(row("build_on", len, building, checksum));
     session.push(row("most_specific", count, timing, checksum).with("hit_rate", hits));
-    let (_, scratch) = out;
+    drop(rows);
 
-    let mut out = (session.device.alloc(count)?, scratch);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(counts, _)| session.poison(counts),
-        |(counts, scratch)| Ok(index.on(&session.stream).count(&queries, counts, scratch)?),
-    )?;
     let what = format!("intervals nested {name} deep, count");
-    let checksum = session.check(&what, "counts", &out.0, count, u64::MAX, |i| nests.depth(innermost[i]))?;
+    let on = index.on(&session.stream);
+    let mut counts = session.device.alloc(count)?;
+    let depth = |i: usize| nests.depth(innermost[i]);
+    let timing = session.time_call(&mut counts, |counts| on.count(&queries, counts, &mut scratch))?;
+    let checksum = session.check(&what, "counts", &counts, counts.len(), u64::MAX, depth)?;
     session.push(row("count", count, timing, checksum).with("hit_rate", hits));
-    drop((out, queries));
+    drop((counts, queries, scratch));
 
     // As many points as have no more than a few results each together.
     let few = count.min(1 << STABBED);
@@ -195,15 +156,12 @@ fn stab(
         offsets.push(rows.len() as u64);
     }
     let queries = session.device.upload(points)?;
-    let mut out = (DeviceRows::new(&session.device, count, rows.len())?, Scratch::new(&session.device, count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.rows).and_then(|()| session.poison(&mut out.offsets)),
-        |(out, scratch)| Ok(index.on(&session.stream).stab(&queries, scratch, out)?),
-    )?;
+    let mut scratch = Scratch::new(&session.device, count)?;
+    let mut out = DeviceRows::new(&session.device, count, rows.len())?;
+    let timing = session.time_call(&mut out, |out| index.on(&session.stream).stab(&queries, &mut scratch, out))?;
     let what = format!("{what}, stab");
-    let by_row = session.check(&what, "rows", &out.0.rows, rows.len(), NONE, |i| rows[i])?;
-    let by_offset = session.check(&what, "offsets", &out.0.offsets, count + 1, u64::MAX, |i| offsets[i])?;
+    let by_row = session.check(&what, "rows", &out.rows, rows.len(), NONE, |i| rows[i])?;
+    let by_offset = session.check(&what, "offsets", &out.offsets, count + 1, u64::MAX, |i| offsets[i])?;
     let found = rows.len() as f64 / count as f64;
     session.push(row("stab", count, timing, by_row.and(by_offset)).with("found_per_point", found));
     Ok(())

@@ -2,17 +2,15 @@
 
 use crate::bench::bus::bus;
 use crate::bench::ceilings::touched;
-use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE};
 use crate::bench::data::{Batch, Data, Order, miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::lane_tree::combinations::Combinations;
 use crate::bench::plan::main_of;
 use crate::bench::queries::hit_rate;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::primitives::{RadixSortScratch, radix_sort};
 use lanetree::{DeviceMatches, JoinScratch, LaneTree, Matches};
 use lanetree_base::parallel::*;
@@ -20,47 +18,7 @@ use lanetree_baselines::Checksum;
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join};
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "joins",
-    about: "LaneTree: joins, unions, intersections and differences",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "joins",
-    title: "LaneTree, joins and new indexes from two",
-    columns: &[
-        INDEX,
-        DEVICE,
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x sort", "x_sort", Format::Figure),
-        CEILING,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "semi_join, band_sums, join, pairs (all pairs of the tree, copied out of it) and the primitives: kernels, probes and",
-        "results on the device. All others by the CPU's clock, from the call to its return: join_many from host memory to new",
-        "vectors there, join_many_into to vectors that were used before; new indexes, from the tree and an index of the batch,",
-        "or (sorted) the batch itself, on the device (_on) or in host memory. A pool has the memory of all trees, and in host",
-        "form that of the calls, unless it says so; _on: with scratch memory of an earlier call. build_sorted_on: of the union's",
-        "pairs, so that pairs, merge_pairs and this are the steps of a union. of ceiling: of the rate at which as many bytes are",
-        "copied as must at least be moved: each probe, each result, each line of the index that a probe touches once; for new",
-        "indexes the pairs of both and of the result; for join_many the bus, probes there and ranks back. x sort: the rate over",
-        "that of sorting the probes by their keys, with which a sort-merge join begins.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("joins", Run::Alone(measure));
 
 /// Pairs of a band.
 const BAND: usize = 8;
@@ -79,7 +37,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         }
     }
     drop(subject);
-    let combinations = Combinations::new(session, TABLE.name, &data)?;
+    let combinations = Combinations::new(session, FIGURE.name, &data)?;
     for batch in [20, 22, 24, 26].map(|most: u32| most.saturating_sub(26 - 26.min(size)).max(4)) {
         if session.has_time(format_args!("new indexes, from a batch of 2^{batch}")) {
             combinations.measure(session, 1 << batch)?;
@@ -103,7 +61,7 @@ impl Subject<'_> {
         timing: Timing,
         checksum: Checksum,
     ) -> Row {
-        let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, index, operation, batch, timing, checksum).on(session.device_name());
         self.data.label(row)
     }
 
@@ -130,14 +88,10 @@ impl Subject<'_> {
         let amounts = session.device.upload(&amounts)?;
         let mut out = (session.device.alloc(count)?, session.device.alloc(count)?);
         let mut scratch = RadixSortScratch::for_pairs(&session.device, count)?;
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, amounts)| session.poison(keys).and_then(|()| session.poison(amounts)),
-            |(sorted, values)| {
-                let sorted = (sorted, values);
-                Ok(radix_sort(&session.stream, (&keys, &amounts), count, 0..64, sorted, &mut scratch)?)
-            },
-        )?;
+        let timing = session.time_call(&mut out, |(sorted, values)| {
+            let sorted = (sorted, values);
+            radix_sort(&session.stream, (&keys, &amounts), count, 0..64, sorted, &mut scratch)
+        })?;
         let mut expected = batch.queries.clone();
         sort_unstable_by(&mut expected, Ord::cmp);
         let checksum = session.check(&"sort", "keys", &out.0, count, u64::MAX, |i| expected[i])?;
@@ -149,14 +103,10 @@ impl Subject<'_> {
         let hits = batch.origins.par_iter().count_if(|origin| !origin.is_miss());
         for (operation, threshold) in [("semi_join", 0), ("semi_join, 1/8 of the rows", u64::MAX / 8 * 7)] {
             let mut kept = Kept::new(&session.device, count)?;
-            let timing = session.time_on_stream(
-                &mut kept,
-                |kept| session.poison(&mut kept.keys).and_then(|()| session.poison(&mut kept.amounts)),
-                |kept| {
-                    let rows = Rows { keys: &keys, amounts: &amounts };
-                    Ok(semi_join(&session.stream, &self.tree, rows, threshold, kept)?)
-                },
-            )?;
+            let timing = session.time_call(&mut kept, |kept| {
+                let rows = Rows { keys: &keys, amounts: &amounts };
+                semi_join(&session.stream, &self.tree, rows, threshold, kept)
+            })?;
             let (passed, checksum) = check_kept(session, operation, batch, amount, threshold, &kept)?;
             let row = with_order(self.row(session, "lanetree", operation, count, timing, checksum));
             let row = row.with("hit_rate", hit_rate(true)).with("kept", passed.kept as u64);
@@ -168,13 +118,10 @@ impl Subject<'_> {
         drop(amounts);
         self.bands(session, batch, order)?;
 
-        let mut out = (DeviceMatches::new(&session.device, count)?, JoinScratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
-            |(out, scratch)| Ok(self.tree.on(&session.stream).join(&keys, scratch, out)?),
-        )?;
-        let (out, _) = out;
+        let mut scratch = JoinScratch::new(&session.device, count)?;
+        let mut out = DeviceMatches::new(&session.device, count)?;
+        let timing = session.time_call(&mut out, |out| self.tree.on(&session.stream).join(&keys, &mut scratch, out))?;
+        drop(scratch);
         session.expect(&"join", "matches", out.count.to_vec()?[0], hits as u64)?;
         let expected: Vec<u64> = (0..count as u64)
             .into_par_iter()
@@ -226,14 +173,10 @@ impl Subject<'_> {
         let ends: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank + BAND]).collect();
         let (lows, ends) = (session.device.upload(&lows)?, session.device.upload(&ends)?);
         let mut out = (session.device.alloc::<u64>(count)?, session.device.alloc::<u64>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(sums, last_keys)| session.poison(sums).and_then(|()| session.poison(last_keys)),
-            |(sums, last_keys)| {
-                let bands = Bands { lows: &lows, ends: &ends };
-                Ok(band_sums(&session.stream, &self.tree, bands, u64::MAX, Sums { sums, last_keys })?)
-            },
-        )?;
+        let timing = session.time_call(&mut out, |(sums, last_keys)| {
+            let bands = Bands { lows: &lows, ends: &ends };
+            band_sums(&session.stream, &self.tree, bands, u64::MAX, Sums { sums, last_keys })
+        })?;
         let sum =
             |i: usize| data.values[firsts[i]..][..BAND].iter().fold(0, |sum: u64, value| sum.wrapping_add(*value));
         let sums = session.check(&"band_sums", "sums", &out.0, count, miss(), sum)?;

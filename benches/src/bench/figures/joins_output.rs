@@ -1,85 +1,23 @@
 //! Joins with many rows, by their kind, compared with writing those rows at the rate at which memory is copied:
 //! equi-joins with a multi-map whose keys have four values each, and joins of ranges with a LaneTree.
 
-use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Batch, Data, Order};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::map_pairs::{MapPairs, Values};
 use crate::bench::plan::main_of;
-use crate::bench::queries::batch_order;
+use crate::bench::queries::{RangeBatch, batch_order};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::multimap::{DeviceJoin, JoinScratch};
 use lanetree::{Closed, DeviceRangeMatches, JoinKind, LaneTree, MultiMap, RangeJoinScratch};
-use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const EQUI: Figure = Figure {
-    name: "joins-equi",
-    about: "The multi-map: joins by keys with four values each, compared with writing their rows",
-    table: Some(&EQUI_TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(equi),
-    ..Figure::BASE
-};
+pub(crate) const EQUI: Measurement = Measurement::new("joins-equi", Run::Alone(equi));
 
-pub(crate) const RANGE: Figure = Figure {
-    name: "joins-range",
-    about: "LaneTree: joins of ranges of 64 pairs, compared with writing their rows",
-    table: Some(&RANGE_TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    with_ceilings: true,
-    run: Run::Alone(range),
-    ..Figure::BASE
-};
-
-/// The columns of both.
-const COLUMNS: &[Column] = &[
-    INDEX,
-    DEVICE,
-    WORDS,
-    N,
-    OPERATION,
-    ORDER,
-    BATCH,
-    Column::extra("rows", "found", Format::Plain),
-    MS,
-    RATE,
-    CEILING.headed("of writing the rows"),
-];
-
-static EQUI_TABLE: Table = Table {
-    name: "joins-equi",
-    title: "Equi-joins with a multi-map, four values per key",
-    columns: COLUMNS,
-    clock: Clock::Device,
-    notes: &[
-        "n: pairs. Half of the probes are present. Rates are of probes; probes and rows are on the device. of writing the rows:",
-        "of the rate at which the output (8 bytes for the number of a probe and 4 for a row, and 8 bytes of offset for each",
-        "probe; of semi and anti the number of a probe) is written if memory is written as fast as it is copied.",
-    ],
-    summary: None,
-};
-
-static RANGE_TABLE: Table = Table {
-    name: "joins-range",
-    title: "Joins of ranges of 64 pairs with a LaneTree",
-    columns: COLUMNS,
-    clock: Clock::Device,
-    notes: &[
-        "Rates are of probes; probes and rows are on the device. of writing the rows: of the rate at which the output (8 bytes",
-        "for the number of a probe and 4 for a row, and 8 bytes of offset for each probe; of semi the number of a probe) is",
-        "written if memory is written as fast as it is copied. The keys of the rows are not asked for.",
-    ],
-    summary: None,
-};
+pub(crate) const RANGE: Measurement = Measurement::new("joins-range", Run::Alone(range));
 
 /// Values of a key.
 const VALUES: usize = 4;
@@ -142,19 +80,14 @@ fn equi_joins(
             rows.extend((0..own as u8).map(|at| (probe, at)));
         }
         let total = rows.len();
-        let out = match kind.has_rows() {
+        let mut out = match kind.has_rows() {
             true => DeviceJoin::new(&session.device, count, total)?,
             false => DeviceJoin::of_probes(&session.device, count)?,
         };
-        let mut out = (out, JoinScratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
-            |(out, scratch)| {
-                Ok(map.on(&session.stream).order(batch_order(order)).kind(kind).join(&probes, scratch, out)?)
-            },
-        )?;
-        let (out, _) = out;
+        let mut scratch = JoinScratch::new(&session.device, count)?;
+        let on = || map.on(&session.stream).order(batch_order(order)).kind(kind);
+        let timing = session.time_call(&mut out, |out| on().join(&probes, &mut scratch, out))?;
+        drop(scratch);
         session.expect(&operation, "rows", out.count.to_vec()?[0], total as u64)?;
         let mut checksum =
             session.check(&operation, "probes", &out.probes, total, u64::MAX, |at| u64::from(rows[at].0))?;
@@ -200,25 +133,17 @@ fn range_joins(
     (data, batch): (&Data<u64>, &Batch<u64>),
     order: Order,
 ) -> Result<()> {
-    let firsts = batch.first_ranks(data.len() - PAIRS);
-    let count = firsts.len();
-    let lows: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank]).collect();
-    let highs: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank + PAIRS - 1]).collect();
-    let (lows, highs) = (session.device.upload(&lows)?, session.device.upload(&highs)?);
+    let asked = RangeBatch::new(session, data, batch.first_ranks(data.len() - PAIRS), PAIRS)?;
+    let (firsts, count) = (&asked.first, asked.first.len());
     for (operation, kind) in [("inner", JoinKind::Inner), ("left", JoinKind::Left), ("semi", JoinKind::Semi)] {
         let pairs = if kind.has_rows() { PAIRS } else { 1 };
         let total = count * pairs;
-        let out = DeviceRangeMatches::without_keys(&session.device, count, total)?;
-        let mut out = (out, RangeJoinScratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.pairs.values)),
-            |(out, scratch)| {
-                let on = tree.on(&session.stream).order(batch_order(order)).kind(kind);
-                Ok(on.range_join(&lows, &highs, Closed::Both, scratch, out)?)
-            },
-        )?;
-        let (out, _) = out;
+        let mut out = DeviceRangeMatches::without_keys(&session.device, count, total)?;
+        let mut scratch = RangeJoinScratch::new(&session.device, count)?;
+        let on = || tree.on(&session.stream).order(batch_order(order)).kind(kind);
+        let timing = session
+            .time_call(&mut out, |out| on().range_join(&asked.starts, &asked.ends, Closed::Both, &mut scratch, out))?;
+        drop(scratch);
         let last = if kind.has_rows() { count } else { 0 };
         session.expect(&operation, "rows", out.pairs.offsets.to_vec()?[last], total as u64)?;
         let mut checksum =

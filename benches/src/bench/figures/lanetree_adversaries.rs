@@ -2,10 +2,9 @@
 //! uniform keys, and with Harmonia.
 
 use crate::bench::batches::{Sent, Spread, batch, keys};
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, RATE, SIZE};
 use crate::bench::data::{Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::adversaries::Adversary;
 use crate::bench::lane_tree::inserts::{Inserted, Origin, SERIES, inserts};
 use crate::bench::map_pairs::{MapPairs, Values, value};
@@ -13,54 +12,16 @@ use crate::bench::plan::main_of;
 use crate::bench::queries::{hit_rate, look_ups, lower_bounds};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::fmt;
 use lanetree::lane_tree::BuildScratch;
 use lanetree::multimap::{DeviceRows, Scratch};
-use lanetree::{Buffer, DeviceKind, Harmonia, LaneTree, MultiMap};
+use lanetree::{DeviceKind, Harmonia, LaneTree, MultiMap};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-adversaries",
-    about: "LaneTree: keys and batches that are made to defeat it",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-adversaries",
-    title: "LaneTree, keys and batches that are made to defeat it",
-    columns: &[
-        DEVICE,
-        KEYS,
-        N,
-        OPERATION,
-        HITS,
-        Column::words("batch is", "spread"),
-        Column::extra("after", "batches_before", Format::Plain),
-        Column::words("path", "path"),
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x harmonia", "x_harmonia", Format::Figure),
-        Column::extra("x uniform", "x_uniform", Format::Figure),
-        SIZE,
-        Column::extra("x uniform's", "bytes_x_uniform", Format::Figure),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Random order. x harmonia: the rate over the rate of a Harmonia over the same keys, for the same queries. x uniform: over",
-        "the rate of the same call on uniform keys. bytes/key: of a map with equal keys, bytes per pair; x uniform's: over",
-        "the bytes of the same number of uniform keys (pairs). Inserts: by the CPU's clock, from the call to its return, the sort included;",
-        "\"after\": the number of batches of the same size that came before.",
-    ],
-    summary: Some(summary),
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-adversaries", Run::Alone(measure)).summary(summary);
 
 /// Queries of a batch at most: more would not change the rates.
 const MOST_QUERIES: u32 = 24;
@@ -141,7 +102,7 @@ fn of_keys(session: &mut Session, data: &Data<u64>, uniform: &mut Uniform) -> Re
         }
         for (operation, (timing, checksum), (of_harmonia, _)) in measured {
             let x_harmonia = of_harmonia.median_ms / timing.median_ms;
-            let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
+            let row = Row::new(FIGURE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
             let rate = *uniform.rates.entry((operation, misses)).or_insert(row.giga_per_second);
             let x_uniform = row.giga_per_second / rate;
             let row = data.label(row).with("hit_rate", hit_rate(misses)).with("x_harmonia", x_harmonia);
@@ -151,9 +112,6 @@ fn of_keys(session: &mut Session, data: &Data<u64>, uniform: &mut Uniform) -> Re
     }
     Ok(())
 }
-
-/// A number per query, and scratch memory.
-type Output = (Buffer<u64>, Scratch);
 
 /// A multi-map in which one key has 2^20 values, and each other one.
 fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
@@ -183,41 +141,36 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let ranks = ranks.into_iter().enumerate().map(|(i, rank)| if i % 2 == 0 { heavy } else { rank });
     let batch = data.batch_of_ranks(ranks);
     let queries = session.device.upload(&batch.queries)?;
-    let mut out = (session.device.alloc::<u64>(count)?, Scratch::new(&session.device, count)?);
+    let mut out = session.device.alloc::<u64>(count)?;
+    let mut scratch = Scratch::new(&session.device, count)?;
     let on = || map.on(&session.stream);
-    let timed = |out: &mut Output, call: &dyn Fn(&mut Buffer<u64>, &mut Scratch) -> lanetree::Result<()>| {
-        session.time_on_stream(out, |(out, _)| session.poison(out), |(out, scratch)| Ok(call(out, scratch)?))
-    };
-    let first = timed(&mut out, &|out, scratch| on().miss(miss()).first(&queries, out, scratch))?;
     let right = |i: usize| first_of(batch.origins[i].rank());
-    let firsts = session.check(&what, "first values", &out.0, count, miss(), right)?;
-    let of_harmonia = timed(&mut out, &|out, _| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
-    session.check(&what, "values", &out.0, count, miss(), right)?;
-    let counting = timed(&mut out, &|out, scratch| on().count(&queries, out, scratch))?;
+    let first = session.time_call(&mut out, |out| on().miss(miss()).first(&queries, out, &mut scratch))?;
+    let firsts = session.check(&what, "first values", &out, count, miss(), right)?;
+    let of_harmonia =
+        session.time_call(&mut out, |out| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
+    session.check(&what, "values", &out, count, miss(), right)?;
     let right = |i: usize| pairs.places(batch.origins[i].rank()).len() as u64;
-    let counts = session.check(&what, "counts", &out.0, count, u64::MAX, right)?;
+    let counting = session.time_call(&mut out, |out| on().count(&queries, out, &mut scratch))?;
+    let counts = session.check(&what, "counts", &out, count, u64::MAX, right)?;
     let x_harmonia = of_harmonia.median_ms / first.median_ms;
-    let row = label(Row::new(TABLE.name, "multimap", "first", count, first, firsts), session);
+    let row = label(Row::new(FIGURE.name, "multimap", "first", count, first, firsts), session);
     session.push(row.with("x_harmonia", x_harmonia));
-    let row = label(Row::new(TABLE.name, "multimap", "count", count, counting, counts), session);
+    let row = label(Row::new(FIGURE.name, "multimap", "count", count, counting, counts), session);
     session.push(row);
 
     // All values of that key, by a few queries.
     let few = (count / equal).clamp(1, 16);
     let queries = session.device.upload(&vec![data.keys[heavy]; few])?;
-    let rows = DeviceRows::new(&session.device, few, few * equal)?;
-    let mut out = (rows, Scratch::new(&session.device, few)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(rows, _)| session.poison(&mut rows.values),
-        |(rows, scratch)| Ok(map.on(&session.stream).get_all(&queries, scratch, rows)?),
-    )?;
+    let mut rows = DeviceRows::new(&session.device, few, few * equal)?;
+    let mut scratch = Scratch::new(&session.device, few)?;
+    let timing = session.time_call(&mut rows, |rows| map.on(&session.stream).get_all(&queries, &mut scratch, rows))?;
     let of_key = |i: usize| value(pairs.places(heavy).start + i % equal);
-    let checksum = session.check(&what, "values", &out.0.values, few * equal, miss(), of_key)?;
+    let checksum = session.check(&what, "values", &rows.values, few * equal, miss(), of_key)?;
     let offsets: Checksum =
-        session.check(&what, "offsets", &out.0.offsets, few + 1, u64::MAX, |i| (i * equal) as u64)?;
+        session.check(&what, "offsets", &rows.offsets, few + 1, u64::MAX, |i| (i * equal) as u64)?;
     // By values, as the rates of others are by look-ups.
-    let row = Row::new(TABLE.name, "multimap", "get_all, values", few * equal, timing, checksum.and(offsets));
+    let row = Row::new(FIGURE.name, "multimap", "get_all, values", few * equal, timing, checksum.and(offsets));
     let row = label(row, session);
     session.push(row);
     Ok(())
@@ -243,7 +196,7 @@ fn batches(session: &mut Session, size: u32) -> Result<()> {
         let inserted = inserts(session, &builder, &pairs, &all, Origin::Device, &what)?.into_iter();
         let first_and_last = inserted.filter(|batch| [0, SERIES - 1].contains(&batch.before));
         for Inserted { before, timing, checksum, path, bytes_per_key } in first_and_last {
-            let row = Row::new(TABLE.name, "lanetree", "insert", count, timing, checksum).on(session.device_name());
+            let row = Row::new(FIGURE.name, "lanetree", "insert", count, timing, checksum).on(session.device_name());
             let (rate, bytes) = *uniform.entry(before).or_insert((row.giga_per_second, bytes_per_key));
             let x_uniform = row.giga_per_second / rate;
             let row = row.over(len, "u64", "u64", "uniform").with("fill", FILL).with("spread", spread.name());

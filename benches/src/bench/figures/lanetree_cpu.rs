@@ -3,20 +3,17 @@
 //! Competitors take turns: each round looks the same fresh queries up in every index, so what else a machine does slows all of
 //! them.
 
-use crate::bench::columns::{BATCH, Column, Format, INDEX, MEGA, MS, N, OPERATION, RATIO, SIZE, THREADS, WORDS};
 use crate::bench::data::{BenchWord, miss, value_of};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::room::has_room;
-use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::HbTree;
 use lanetree::lane_tree::Simd;
-use lanetree::{Device, DeviceKind, Harmonia, KeyWord, LaneTree};
+use lanetree::{Device, Harmonia, KeyWord, LaneTree};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::BTree;
@@ -24,53 +21,7 @@ use lanetree_record::Timing;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-cpu",
-    about: "LaneTree on the CPU alone, by its instructions, compared with other indexes; needs no GPU",
-    table: Some(&TABLE),
-    needs: Needs::Nothing,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-cpu",
-    title: "LaneTree on the CPU alone, by its instructions, compared with other indexes",
-    columns: &[
-        INDEX,
-        OPERATION,
-        Column::words("instructions", "simd"),
-        WORDS,
-        N,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA,
-        RATIO.headed("x BTreeMap"),
-        Column::extra("x harmonia", "x_harmonia", Format::Figure),
-        SIZE,
-    ],
-    clock: Clock::Cpu,
-    notes: &[
-        "Random hits in ordinary host memory, the same fresh ones for all indexes in turns; medians. Instructions that this CPU",
-        "has not got have no row. The HB+-tree is the implicit one, with its default search and 128 queries in flight.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        // A GPU's host is taken to have the memory and the cores.
-        (DeviceKind::Cuda, false) => vec![20, 22, 24, 26],
-        (DeviceKind::Cuda, true) => vec![20, 24],
-        (DeviceKind::Host, false) => vec![18, 20, 22],
-        (DeviceKind::Host, true) => vec![14, 16],
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![10],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-cpu", Run::Alone(measure));
 
 /// One thread gets a part of the queries.
 const FEWER_FOR_ONE_THREAD: usize = 4;
@@ -218,8 +169,7 @@ fn in_turns<W: BenchWord>(
         for Times { who, ms, last } in &mut times {
             let mut out = vec![Some(miss()); count];
             let taken = indexes.get_into(*who, pool, &queries, &mut out)?;
-            let out: Vec<W> = out.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-            *last = session.check_slice(&who.index(), "values", &out, 0..count, miss(), |i| value_of(queries[i]))?;
+            *last = session.check_found(&who.index(), &out, count, miss(), |i| value_of(queries[i]))?;
             if round > 0 {
                 ms.push(taken);
             }
@@ -228,7 +178,7 @@ fn in_turns<W: BenchWord>(
     let name = keys.name();
     let mut rows: Vec<(Who, Row)> = Vec::new();
     for Times { who, ms, last } in times {
-        let row = Row::new(TABLE.name, who.index(), "get_many_into", count, Timing::of(ms), last)
+        let row = Row::new(FIGURE.name, who.index(), "get_many_into", count, Timing::of(ms), last)
             .on("cpu")
             .over(keys.len(), name, name, "uniform")
             .with("threads", pool.current_num_threads());

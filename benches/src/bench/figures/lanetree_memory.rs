@@ -1,57 +1,19 @@
 //! The memory of LaneTree: of a tree, by part, and of its build, at most.
 
-use crate::bench::columns::{Column, DEVICE, Format, MS, N, OPERATION, RATE, SIZE, WORDS};
 use crate::bench::data::{BenchWord, Data, Permutation, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::inserts::all_are_there;
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::lane_tree::{BuildScratch, Builder};
 use lanetree::{AnyKey, Buffer, Device, LaneTree, Pool, Stream};
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-memory",
-    about: "LaneTree: bytes per pair by part, and the most that a build takes",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-memory",
-    title: "LaneTree, memory of the device",
-    columns: &[
-        DEVICE,
-        WORDS,
-        N,
-        OPERATION,
-        Column::words("pairs are", "pairs_are"),
-        Column::extra("lines", "line_bytes_per_key", Format::Digits(3)),
-        Column::extra("nodes", "node_bytes_per_key", Format::Digits(3)),
-        Column::extra("records", "record_bytes_per_key", Format::Digits(3)),
-        Column::extra("upper", "upper_bytes_per_key", Format::Digits(3)),
-        Column::extra("top", "top_bytes_per_key", Format::Digits(3)),
-        SIZE,
-        Column::extra("peak", "peak", Format::Digits(3)),
-        MS,
-        RATE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Bytes per key, by part: lines of pairs, nodes of the lowest level, records of ranks, the nodes above (with what is",
-        "reserved for them), the table at the top. peak: the most bytes on the device at once during the build, with the pairs'",
-        "own, over the bytes of the pairs and the tree together. build_on: with its scratch memory, which the caller keeps.",
-        "Times by the CPU's clock, from the call to its return; memory comes from a pool. From host memory: one run.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-memory", Run::Alone(measure));
 
 /// How a tree is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +142,7 @@ fn one<W: BenchWord>(session: &mut Session, way: Way, keys: &[W], pairs_are: &'s
     let checksum = all_are_there(session, what, &tree, keys)?;
     let stats = tree.stats();
     let per_key = |bytes: u64| bytes as f64 / stats.len as f64;
-    let row = Row::new(TABLE.name, "lanetree", way.name(), keys.len(), timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "lanetree", way.name(), keys.len(), timing, checksum).on(session.device_name());
     let row = row.over(keys.len(), <W as AnyKey>::NAME, <W as AnyKey>::NAME, "uniform").with("pairs_are", pairs_are);
     let row = row.with("line_bytes_per_key", per_key(stats.bucket_bytes));
     let row = row.with("node_bytes_per_key", per_key(stats.node_bytes));

@@ -1,59 +1,18 @@
 //! Every query of LaneTree's, by size and words: random and sorted, all on the device.
 
-use crate::bench::columns::{
-    BATCH, Column, DEVICE, Format, HITS, INDEX, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS,
-};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::Distribution;
 use crate::bench::plan::main_of;
-use crate::bench::queries::{self, batch_order, hit_rate};
+use crate::bench::queries::{self, RangeBatch, batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
-use lanetree::{Buffer, DeviceRanges, FixedIndex, Harmonia, LaneTree, PieceScratch, RangeScratch};
-use lanetree_base::parallel::*;
+use lanetree::{Buffer, FixedIndex, Harmonia, LaneTree, PieceScratch};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-queries",
-    about: "LaneTree: every query, by size, words, order and distribution",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-queries",
-    title: "LaneTree, queries and results on the device",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        KEYS,
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x harmonia", "x_harmonia", Format::Figure),
-        SIZE,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Kernels only, without hit masks. Ranges: located, summed up and copied, with all memory allocated beforehand; scans: the",
-        "same ones by their lengths, each at its fixed place, by one kernel.",
-        "In pieces: queries are moved by 8 of their upper bits, answered, and their results moved back; only where the lowest nodes do",
-        "not fit into L2.",
-        "x harmonia: the rate over the rate of a Harmonia over the same pairs, for the same queries, in the same run.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-queries", Run::Alone(measure));
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let sizes = request.sizes.clone();
@@ -94,7 +53,7 @@ impl<W: BenchWord> Subject<'_, W> {
         timing: Timing,
         checksum: Checksum,
     ) -> Row {
-        let row = Row::new(TABLE.name, name, operation, count, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, name, operation, count, timing, checksum).on(session.device_name());
         let mut row = self.data.label(row);
         row.set("bytes_per_key", self.tree.bytes() as f64 / self.data.len() as f64);
         row
@@ -179,24 +138,18 @@ fn look_ups<W: BenchWord>(
 ) -> Result<()> {
     let what = format!("look-ups, {}, {}", subject.data.source, order.name());
     let known = batch_order(order);
-    let on = || subject.tree.on(&session.stream).order(known);
-    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
-    let mut row = subject.row(session, "get", queries.len(), timing, checksum);
-    if let Some(harmonia) = &subject.harmonia {
-        let on = || harmonia.on(&session.stream).order(known);
-        let (timing, _) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
-        row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
+    let pieces = subject.pieces(session, queries.len(), order)?;
+    for pieces in ways(&pieces) {
+        let on = || subject.tree.on(&session.stream).order(known).in_pieces(pieces);
+        let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
+        let mut row = subject.row_of(name_of(pieces), session, ("get", queries.len()), timing, checksum);
+        if let (None, Some(harmonia)) = (pieces, &subject.harmonia) {
+            let on = || harmonia.on(&session.stream).order(known);
+            let (timing, _) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
+            row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
+        }
+        session.push(row.with("order", order.name()).with("hit_rate", hit_rate));
     }
-    row.set("order", order.name());
-    row.set("hit_rate", hit_rate);
-    session.push(row);
-    let Some(pieces) = subject.pieces(session, queries.len(), order)? else { return Ok(()) };
-    let on = || subject.tree.on(&session.stream).in_pieces(&pieces);
-    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
-    let mut row = subject.row_of(name_of(Some(&pieces)), session, ("get", queries.len()), timing, checksum);
-    row.set("order", order.name());
-    row.set("hit_rate", hit_rate);
-    session.push(row);
     Ok(())
 }
 
@@ -224,11 +177,8 @@ fn ordered<W: BenchWord>(
         push(session, row);
         let on = || subject.tree.on(&session.stream).order(batch_order(order)).in_pieces(pieces);
         let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(keys, values)| Ok(on().miss(miss()).predecessor(queries, keys, values)?),
-        )?;
+        let timing =
+            session.time_call(&mut out, |(keys, values)| on().miss(miss()).predecessor(queries, keys, values))?;
         let ((keys, values), data) = (out, subject.data);
         let by_key = session.check(&what, "keys", &keys, count, miss(), |i| data.keys[batch.origins[i].rank()])?;
         let by_value =
@@ -253,36 +203,14 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Resu
                 continue;
             }
             let first = sorted.ordered(order, session.seed).first_ranks(subject.data.len() - length);
-            let keys = &subject.data.keys;
-            let starts: Vec<W> = first.par_iter().map(|&rank| keys[rank]).collect();
-            let ends: Vec<W> = first.par_iter().map(|&rank| keys[rank + length - 1]).collect();
-            let (starts, ends) = (session.device.upload(&starts)?, session.device.upload(&ends)?);
-            let scratch = RangeScratch::new(&session.device, count)?;
-            let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * length)?, scratch);
-            let timing = session.time_on_stream(
-                &mut out,
-                |(out, _)| {
-                    session.poison(&mut out.offsets)?;
-                    session.poison(&mut out.keys)?;
-                    session.poison(&mut out.values)
-                },
-                |(out, scratch)| {
-                    let on = subject.tree.on(&session.stream).order(batch_order(order));
-                    Ok(on.range(&starts, &ends, scratch, out)?)
-                },
-            )?;
-            let (out, _) = out;
-            let rank = |i: usize| first[i / length] + i % length;
-            session.check(&what, "offsets", &out.offsets, count + 1, u64::MAX, |i| (i * length) as u64)?;
-            let pairs = count * length;
-            let by_key = session.check(&what, "keys", &out.keys, pairs, miss(), |i| keys[rank(i)])?;
-            let by_value =
-                session.check(&what, "values", &out.values, pairs, miss(), |i| subject.data.values[rank(i)])?;
-            let operation = format!("range of {length}");
-            let mut row = subject.row(session, &operation, count, timing, by_key.and(by_value));
-            row.set("order", order.name());
-            session.push(row);
-            scans(session, subject, &starts, (&first, length), order)?;
+            let asked = RangeBatch::new(session, subject.data, first, length)?;
+            let on = subject.tree.on(&session.stream).order(batch_order(order));
+            let (timing, checksum) = asked.copied(session, &what, subject.data, |scratch, out| {
+                on.range(&asked.starts, &asked.ends, scratch, out)
+            })?;
+            let row = subject.row(session, &format!("range of {length}"), count, timing, checksum);
+            session.push(row.with("order", order.name()));
+            scans(session, subject, &asked, order)?;
         }
     }
     Ok(())
@@ -292,37 +220,21 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Resu
 fn scans<W: BenchWord>(
     session: &mut Session,
     subject: &Subject<'_, W>,
-    starts: &Buffer<W>,
-    (first, length): (&[usize], usize),
+    asked: &RangeBatch<W>,
     order: Order,
 ) -> Result<()> {
-    let (count, pairs) = (first.len(), first.len() * length);
+    let (length, count, pairs) = (asked.length, asked.first.len(), asked.pairs());
     let what = format!("scans of {length}, {}, {}", subject.data.source, order.name());
     let mut out =
         ((session.device.alloc::<W>(pairs)?, session.device.alloc::<W>(pairs)?), session.device.alloc::<u32>(count)?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |((keys, values), counts)| {
-            session.poison(keys)?;
-            session.poison(values)?;
-            session.poison(counts)
-        },
-        |((keys, values), counts)| {
-            Ok(subject.tree.on(&session.stream).order(batch_order(order)).scan(
-                starts,
-                length as u32,
-                keys,
-                values,
-                counts,
-            )?)
-        },
-    )?;
+    let timing = session.time_call(&mut out, |((keys, values), counts)| {
+        let on = subject.tree.on(&session.stream).order(batch_order(order));
+        on.scan(&asked.starts, length as u32, keys, values, counts)
+    })?;
     let ((keys, values), counts) = out;
-    let rank = |i: usize| first[i / length] + i % length;
     session.check(&what, "counts", &counts, count, u32::MAX, |_| length as u32)?;
-    let by_key = session.check(&what, "keys", &keys, pairs, miss(), |i| subject.data.keys[rank(i)])?;
-    let by_value = session.check(&what, "values", &values, pairs, miss(), |i| subject.data.values[rank(i)])?;
-    let mut row = subject.row(session, &format!("scan of {length}"), count, timing, by_key.and(by_value));
+    let checksum = asked.check(session, &what, subject.data, (&keys, &values))?;
+    let mut row = subject.row(session, &format!("scan of {length}"), count, timing, checksum);
     row.set("order", order.name());
     session.push(row);
     Ok(())

@@ -1,53 +1,17 @@
 //! Sets: LaneTree without values, compared with the tree with values over the same keys, all on the device.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
-use crate::bench::queries::{self, batch_order, hit_rate};
+use crate::bench::queries::{self, RangeBatch, batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{AnyKey, Buffer, DeviceRanges, LaneSet, LaneTree, RangeScratch};
-use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-sets",
-    about: "LaneSet: every query, compared with LaneTree with values over the same keys",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-sets",
-    title: "LaneSet, queries and results on the device",
-    columns: &[
-        DEVICE,
-        WORDS,
-        KEYS,
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("x tree", "x_tree", Format::Figure),
-        SIZE,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Kernels only. Ranges: located, summed up and copied, with all memory allocated beforehand.",
-        "x tree: the rate over the rate of a LaneTree with values as wide as the keys, over the same keys, for the same queries, in",
-        "the same run; it writes values where the set writes a hit mask.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-sets", Run::Alone(measure));
 
 /// Pairs of a range.
 const LENGTH: usize = 8;
@@ -71,7 +35,7 @@ impl<W: BenchWord> Subject<'_, W> {
     /// Adds a row of the set's time for a batch, with the tree's.
     fn push(&self, session: &mut Session, call: Call, (timing, checksum): (Timing, Checksum), tree: &Timing) {
         let Call { operation, order, misses, count } = call;
-        let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
         let mut row = row.over(self.data.len(), <W as AnyKey>::NAME, "none", &*self.data.source);
         row.set("bytes_per_key", self.set.bytes() as f64 / self.data.len() as f64);
         row.set("x_tree", tree.median_ms / row.timing.median_ms);
@@ -132,8 +96,7 @@ fn contains<W: BenchWord>(
     let words = count.div_ceil(32);
     let mut hits = session.device.alloc::<u32>(words)?;
     let on = || subject.set.on(&session.stream).order(known);
-    let timing =
-        session.time_on_stream(&mut hits, |hits| session.poison(hits), |hits| Ok(on().contains(queries, hits)?))?;
+    let timing = session.time_call(&mut hits, |hits| on().contains(queries, hits))?;
     let expected = |word: usize| {
         let own = word * 32..count.min(word * 32 + 32);
         own.fold(0, |bits, i| bits | u32::from(!batch.origins[i].is_miss()) << (i % 32))
@@ -162,21 +125,14 @@ fn ordered<W: BenchWord>(
     let (tree, _) = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
     subject.push(session, Call { operation: "lower_bound", order, misses: true, count }, timed, &tree);
     let mut keys = session.device.alloc::<W>(count)?;
-    let timing = session.time_on_stream(
-        &mut keys,
-        |keys| session.poison(keys),
-        |keys| Ok(set.on(&session.stream).order(known).predecessor(queries, keys)?),
-    )?;
     let expected = |i: usize| data.keys[batch.origins[i].rank()];
+    let timing =
+        session.time_call(&mut keys, |keys| set.on(&session.stream).order(known).predecessor(queries, keys))?;
     let checksum = session.check(&what, "keys", &keys, count, miss(), expected)?;
     let mut out = (keys, session.device.alloc::<W>(count)?);
-    let tree = session.time_on_stream(
-        &mut out,
-        |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-        |(keys, values)| {
-            Ok(of_values.on(&session.stream).order(known).miss(miss()).predecessor(queries, keys, values)?)
-        },
-    )?;
+    let tree = session.time_call(&mut out, |(keys, values)| {
+        of_values.on(&session.stream).order(known).miss(miss()).predecessor(queries, keys, values)
+    })?;
     subject.push(session, Call { operation: "predecessor", order, misses: true, count }, (timing, checksum), &tree);
     Ok(())
 }
@@ -189,33 +145,18 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>, order: 
         return Ok(());
     };
     let first = sorted.ordered(order, session.seed).first_ranks(subject.data.len() - LENGTH);
-    let keys = &subject.data.keys;
-    let starts: Vec<W> = first.par_iter().map(|&rank| keys[rank]).collect();
-    let ends: Vec<W> = first.par_iter().map(|&rank| keys[rank + LENGTH - 1]).collect();
-    let (starts, ends) = (session.device.upload(&starts)?, session.device.upload(&ends)?);
-    let scratch = || RangeScratch::new(&session.device, count);
-    let mut out = (DeviceRanges::<W, ()>::new(&session.device, count, count * LENGTH)?, scratch()?);
-    let timing = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.offsets).and_then(|()| session.poison(&mut out.keys)),
-        |(out, scratch)| {
-            let on = subject.set.on(&session.stream);
-            Ok(on.range(&starts, &ends, scratch, out)?)
-        },
-    )?;
-    session.check(&what, "offsets", &out.0.offsets, count + 1, u64::MAX, |i| (i * LENGTH) as u64)?;
-    let expected = |i: usize| keys[first[i / LENGTH] + i % LENGTH];
-    let checksum = session.check(&what, "keys", &out.0.keys, count * LENGTH, miss(), expected)?;
-    drop(out);
-    let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * LENGTH)?, scratch()?);
-    let tree = session.time_on_stream(
-        &mut out,
-        |(out, _)| session.poison(&mut out.keys),
-        |(out, scratch)| {
-            let on = subject.tree.on(&session.stream);
-            Ok(on.range(&starts, &ends, scratch, out)?)
-        },
-    )?;
+    let data = subject.data;
+    let asked = RangeBatch::new(session, data, first, LENGTH)?;
+    let RangeBatch { starts, ends, .. } = &asked;
+    let (set, tree) = (subject.set.on(&session.stream), subject.tree.on(&session.stream));
+    let mut scratch = RangeScratch::new(&session.device, count)?;
+    let mut out = DeviceRanges::<W, ()>::new(&session.device, count, count * LENGTH)?;
+    let timing = session.time_call(&mut out, |out| set.range(starts, ends, &mut scratch, out))?;
+    session.check(&what, "offsets", &out.offsets, count + 1, u64::MAX, |i| (i * LENGTH) as u64)?;
+    let expected = |i: usize| data.keys[asked.rank(i)];
+    let checksum = session.check(&what, "keys", &out.keys, count * LENGTH, miss(), expected)?;
+    drop((out, scratch));
+    let (tree, _) = asked.copied(session, &what, data, |scratch, out| tree.range(starts, ends, scratch, out))?;
     let call = Call { operation: "range of 8", order, misses: false, count };
     subject.push(session, call, (timing, checksum), &tree);
     Ok(())

@@ -1,55 +1,17 @@
 //! LaneTree: builds, and batches of new keys, by the fill of its lines, the batch's size and where its keys lie.
 
 use crate::bench::batches::{Sent, Spread, batch, keys};
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::lane_tree::inserts::{Inserted, Origin, SERIES, all_are_there, inserts};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::lane_tree::{BuildScratch, Builder};
 use lanetree::{DeviceKind, LaneTree, Pool};
 use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lanetree-updates",
-    about: "LaneTree: builds, and batches of new keys",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lanetree-updates",
-    title: "LaneTree, builds and batches of new keys",
-    columns: &[
-        INDEX,
-        DEVICE,
-        WORDS,
-        N,
-        Column::extra("fill", "fill", Format::Digits(2)),
-        OPERATION,
-        Column::words("batch is", "spread"),
-        Column::extra("after", "batches_before", Format::Plain),
-        BATCH,
-        Column::words("path", "path"),
-        MS,
-        RATE,
-        SIZE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "Pairs and batches are on the device, in random order. By the CPU's clock, from the call to its return: builds with",
-        "the allocation of the tree, batches with their sort. Ten batches of new keys go one after another into a tree; shown",
-        "are the first, the slowest of the others, and the tenth. All memory comes from a pool, which has had as much before.",
-        "insert, pinned: the batch is sent from pinned memory within the time; insert_many: the host form, from ordinary memory.",
-        "path: whether all nodes were changed in place, some divided, or the tree built anew.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("lanetree-updates", Run::Alone(measure));
 
 const SPREADS: [Spread; 5] = [Spread::Uniform, Spread::Skewed, Spread::Appended, Spread::Descending, Spread::OneNode];
 
@@ -86,7 +48,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                     for Inserted { before, timing, checksum, path, bytes_per_key } in
                         inserts(session, &builder, &pairs, &all, origin, &what)?
                     {
-                        let row = Row::new(TABLE.name, "lanetree", operation, 1 << size, timing, checksum);
+                        let row = Row::new(FIGURE.name, "lanetree", operation, 1 << size, timing, checksum);
                         let row = row.on(session.device_name()).over(len, "u64", "u64", "uniform").with("fill", fill);
                         let row = row.with("spread", spread.name()).with("batches_before", before as u64);
                         session.push(row.with("path", path).with("bytes_per_key", bytes_per_key));
@@ -112,23 +74,14 @@ fn build(
         true => BuildScratch::for_sorted(&pooled)?,
         false => BuildScratch::for_unsorted(&pooled, keys.len())?,
     };
-    let pairs = (&pairs.device.0, &pairs.device.1);
-    let mut tree = None;
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-                false => builder.build_on(stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
-            });
-            Ok(())
-        },
-    )?;
-    let tree: LaneTree<u64, u64> = tree.expect("built at least once");
+    let pairs = &pairs.device;
+    let (timing, tree) = session.time_making(|| match is_sorted {
+        true => builder.build_sorted_on(stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+        false => builder.build_on(stream, &pairs.0, &pairs.1, keys.len(), &mut scratch),
+    })?;
     let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
     let checksum = all_are_there(session, operation, &tree, keys)?;
-    let row = Row::new(TABLE.name, "lanetree", operation, keys.len(), timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "lanetree", operation, keys.len(), timing, checksum).on(session.device_name());
     let row = row.over(keys.len(), "u64", "u64", "uniform").with("fill", fill);
     session.push(row.with("bytes_per_key", tree.bytes() as f64 / keys.len() as f64));
     Ok(())

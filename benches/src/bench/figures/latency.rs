@@ -1,45 +1,19 @@
 //! The latency of small batches that begin and end in host memory, of Harmonia and CuART.
 
 use crate::bench::calls::{Calls, SMALL, pool};
-use crate::bench::columns::{BATCH, Column, Format, INDEX, N, OPERATION, WORDS};
+use crate::bench::columns::Column;
 use crate::bench::cuart::data::{Data as Strings, keys};
 use crate::bench::cuart::subject::{Subject as Cuart, len};
 use crate::bench::data::{BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::plan::main_of;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "latency",
-    about: "The latency of small batches in host memory, of Harmonia and CuART: medians and 99th percentiles",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "latency",
-    title: "Latency of small batches, queries and results in host memory, one call after another",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        N,
-        BATCH,
-        Column::extra("calls", "calls", Format::Plain),
-        Column::of("median µs", |row| Some(micros(row.timing.median_ms))),
-        Column::of("p99 µs", |row| row.number("p99_ms").map(micros)),
-        Column::of("fewest µs", |row| Some(micros(row.timing.min_ms))),
-    ],
-    clock: Clock::Calls,
-    notes: &["By the CPU's clock, from the call to its return; all hits, other queries in every call."],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("latency", Run::Alone(measure))
+    .columns(&[("fewest µs", Column::of("fewest µs", |row| Some(micros(row.timing.min_ms))))]);
 
 fn micros(ms: f64) -> String {
     format!("{:.2}", ms * 1e3)
@@ -68,7 +42,7 @@ fn of_harmonia<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Res
             let calls =
                 Calls::measure(session, &what, (count, pool), call, (|value| value, miss()), |i| batch.value(i))?;
             let row =
-                calls.row(|timing, checksum| subject.row(session, TABLE.name, "get_many_or", count, timing, checksum));
+                calls.row(|timing, checksum| subject.row(session, FIGURE.name, "get_many_or", count, timing, checksum));
             session.push(row);
         }
     }
@@ -91,8 +65,8 @@ fn of_cuart(session: &mut Session, len: usize) -> Result<()> {
                 };
                 let (word, value) = (|found: Option<u32>| found.unwrap_or(0), |i| data.query(1, i) as u32 + 1);
                 let calls = Calls::measure(session, &what, (count, pool), call, (word, 0), value)?;
-                let parts = ("cuart", "get_many_into".to_owned());
-                let row = calls.row(|timing, sum| subject.row(session, TABLE.name, parts, count, timing, sum));
+                let row =
+                    calls.row(|timing, sum| subject.row(session, FIGURE.name, "get_many_into", count, timing, sum));
                 session.push(row);
             }
         }

@@ -1,41 +1,20 @@
 //! Look-ups on the device, compared with a binary search of the same queries.
 
-use crate::bench::columns::{
-    BATCH, CEILING, CHILD, FANOUT, HITS, INDEX, KEYS, LANES, MS, N, ORDER, RATE, RATIO, SIZE, WORDS,
-};
 use crate::bench::data::{Batch, BenchWord, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Part, Run, either};
+use crate::bench::figure::{At, Measurement, Part, Run, either};
 use crate::bench::queries::{batch, batch_order, hit_rate, hits};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
 use lanetree::harmonia::{LookUpTuning, OnStream};
 use lanetree::{Buffer, Key};
 use lanetree_baselines::device::BinarySearch;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "lookups",
-    about: "Look-ups, all on the device",
-    table: Some(&TABLE),
-    run: Run::Part(Part::OfTree(At::EverySize, |session, tree| either!(tree, subject => measure(session, subject)))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "lookups",
-    title: "Look-ups, queries and results on the device",
-    columns: &[INDEX, WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, HITS, BATCH, MS, RATE, RATIO, CEILING, SIZE],
-    clock: Clock::Device,
-    notes: &[
-        "Values are written, with a sentinel for misses, and no hit masks.",
-        "G: lanes per query. Ceiling, random order: gathers of 128 B from a table of the tree's size, since a look-up",
-        "must touch at least its leaf's line. Ceiling, other orders: copy bandwidth, over the bytes of the queries,",
-        "the results, and each leaf needed once.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "lookups",
+    Run::Part(Part::OfTree(At::EverySize, |session, tree| either!(tree, subject => measure(session, subject)))),
+);
 
 /// Every order, all hits and half misses; Harmonia and the binary search of the same queries.
 fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<()> {
@@ -60,13 +39,9 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
                 None => None,
             };
             let on = || subject.tree.on(&session.stream).order(batch_order(order));
-            let timing = session.time_on_stream(
-                &mut out,
-                |out| session.poison(out),
-                |out| Ok(on().miss(miss()).get(&queries, out)?),
-            )?;
+            let timing = session.time_call(&mut out, |out| on().miss(miss()).get(&queries, out))?;
             let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
-            let mut row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);
+            let mut row = subject.row(session, FIGURE.name, "get", out.len(), timing, checksum);
             let lanes = lanes(session, &on())?;
             row.set("group", lanes);
             row.set("child_region", lanes.map(|_| "slot"));
@@ -91,14 +66,10 @@ fn binary_search<W: BenchWord>(
     misses: bool,
     out: &mut Buffer<W>,
 ) -> Result<f64> {
-    let timing = session.time_on_stream(
-        out,
-        |out| session.poison(out),
-        |out| Ok(search.get(&session.stream, queries, out, miss())?),
-    )?;
+    let timing = session.time_call(out, |out| search.get(&session.stream, queries, out, miss()))?;
     let what = format!("binary search, {}, {}, {}", subject.describe(), order.name(), hits(misses));
     let checksum = session.check(&what, "values", out, out.len(), miss(), |i| batch.value(i))?;
-    let row = Row::new(TABLE.name, "binary search", "get", out.len(), timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "binary search", "get", out.len(), timing, checksum).on(session.device_name());
     let mut row = subject.data.label(row);
     row.set("order", order.name());
     row.set("hit_rate", hit_rate(misses));

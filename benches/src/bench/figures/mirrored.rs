@@ -1,72 +1,23 @@
 //! The update phase as Harmonia's paper has it (section 3.2): the CPU applies a batch, then the device's copy is
 //! brought in sync; compared with batches that the device applies itself. For Harmonia and CuART.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, OPERATION, RATIO, THREADS, power};
+use crate::bench::batches::Change;
+use crate::bench::columns::power;
 use crate::bench::cuart::data::keys as byte_keys;
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::plan::at_each;
 use crate::bench::hbtree::regular::fresh;
-use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
-use core::mem;
 use lanetree::{BatchOf, Cuart, Device, DeviceKind, Harmonia, Mirror, Mirrored, OrderedIndex};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "mirrored",
-    about: "Harmonia's paper, section 3.2: batches on the CPU and the device's copy in sync, and phases of 35 reads to a write",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    takes: Takes::SIZES,
-    sizes,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "mirrored",
-    title: "Batches of changes: CPU and copy in sync (the paper's way), the device alone, the CPU alone",
-    columns: &[
-        INDEX,
-        Column::words("applied by", "way"),
-        DEVICE,
-        OPERATION,
-        N,
-        BATCH,
-        THREADS,
-        MS,
-        MEGA.headed("M operations/s"),
-        RATIO.headed("x mirrored"),
-        Column::extra("MiB sent", "bytes_sent", Format::Mebibytes),
-        Column::extra("reads ms", "reads_ms", Format::Digits(2)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, batches from host memory; medians. mirrored: Mirrored, the CPU's batch and the copy's. Keys of 8",
-        "bytes, values of 8; Harmonia's leaves are filled to 0.7. Inserts are of new keys, updates and removals of random ones",
-        "that are there; all is undone, untimed, before the next run. 35 : 1: 35 look-ups (reads ms: all of them) for each",
-        "change, as in TPC-H by the paper; of the changes half are updates, a quarter each inserts and removals, a batch each.",
-        "The last run's look-ups and changes were compared with what is right, in both copies.",
-    ],
-    summary: None,
-};
-
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![24],
-        (DeviceKind::Cuda, true) => vec![20],
-        (DeviceKind::Host, _) => Vec::new(),
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
+pub(crate) const FIGURE: Measurement = Measurement::new("mirrored", Run::Alone(measure));
 
 /// Changes of a batch, as powers of two below the number of keys.
 const BELOW: [u32; 3] = [10, 7, 5];
@@ -131,25 +82,6 @@ enum Way<I> {
     Alone(I),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Insert,
-    Update,
-    Remove,
-}
-
-impl Change {
-    const ALL: [Self; 3] = [Self::Insert, Self::Update, Self::Remove];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Insert => "insert",
-            Self::Update => "update",
-            Self::Remove => "remove",
-        }
-    }
-}
-
 impl<I: Subject> Way<I> {
     fn name(&self) -> &'static str {
         match self {
@@ -212,8 +144,7 @@ fn check_found(
     out: &[Option<u64>],
     value: impl Fn(usize) -> u64 + Sync,
 ) -> Result<Checksum> {
-    let found: Vec<u64> = out.par_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&what, "values", &found, 0..out.len(), miss(), value)
+    session.check_found(&what, out, out.len(), miss(), value)
 }
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
@@ -250,7 +181,7 @@ fn of_way<I: Subject>(
     first: &mut Vec<(String, usize, f64)>,
 ) -> Result<Way<I>> {
     let counts = BELOW.map(|below| 1_usize << keys.size().saturating_sub(below));
-    for change in Change::ALL {
+    for change in [Change::Insert, Change::Update, Change::Remove] {
         for count in counts {
             way = batches(session, keys, way, (change, count), first)?;
         }
@@ -290,14 +221,13 @@ struct State<I: Subject> {
     keys: I::Keys,
     values: Vec<u64>,
     bytes_sent: u64,
-    undone: lanetree::Result<()>,
 }
 
 impl<I: Subject> State<I> {
     /// Brings the pairs to what they were before the last batch.
-    fn undo(&mut self, change: Change) {
-        if self.words.is_empty() || self.undone.is_err() {
-            return;
+    fn undo(&mut self, change: Change) -> Result<()> {
+        if self.words.is_empty() {
+            return Ok(());
         }
         let before: Vec<u64> = self.words.par_iter().map(|&key| value_of(key)).collect();
         let back = match change {
@@ -305,7 +235,7 @@ impl<I: Subject> State<I> {
             Change::Update => Change::Update,
             Change::Remove => Change::Insert,
         };
-        self.undone = self.way.change(back, &self.keys, &before).map(drop);
+        Ok(self.way.change(back, &self.keys, &before).map(drop)?)
     }
 }
 
@@ -329,12 +259,11 @@ fn batches<I: Subject>(
     }
     let (seed, rank) = (session.seed ^ count as u64, keys.shuffled(session.seed));
     let empty = I::keys(&[]);
-    let mut state =
-        State { way, round: 0, words: Vec::new(), keys: empty, values: Vec::new(), bytes_sent: 0, undone: Ok(()) };
-    let timing = session.time_on_cpu(
+    let mut state = State { way, round: 0, words: Vec::new(), keys: empty, values: Vec::new(), bytes_sent: 0 };
+    let timing = session.time_prepared(
         &mut state,
         |state| {
-            state.undo(change);
+            state.undo(change)?;
             state.round += 1;
             state.words.resize(count, 0);
             match change {
@@ -346,18 +275,17 @@ fn batches<I: Subject>(
             let value = |&key: &u64| if change == Change::Update { written(key, state.round) } else { value_of(key) };
             state.values = state.words.par_iter().map(value).collect();
             state.keys = I::keys(&state.words);
+            Ok(())
         },
         |state| {
             state.bytes_sent = state.way.change(change, &state.keys, &state.values)?;
             Ok(())
         },
     )?;
-    mem::replace(&mut state.undone, Ok(()))?;
     let expected = |i: usize| if change == Change::Remove { miss() } else { state.values[i] };
     let checksum = state.way.check(session, &what, &state.keys, count, expected)?;
-    state.undo(change);
-    state.undone?;
-    let row = Row::new(TABLE.name, I::NAME, change.name(), count, timing, checksum);
+    state.undo(change)?;
+    let row = Row::new(FIGURE.name, I::NAME, change.name(), count, timing, checksum);
     let row = match &state.way {
         Way::Mirrored(_) => row.with("bytes_sent", state.bytes_sent),
         Way::Alone(_) => row,
@@ -387,7 +315,7 @@ fn phases<I: Subject>(
     let reads = READS * changes;
     let mut asked: Vec<u64> = vec![0; reads];
     let mut asked_keys = I::keys(&[]);
-    let (mut round, mut undone, mut reads_ms) = (0_u64, Ok(()), Vec::new());
+    let (mut round, mut reads_ms) = (0_u64, Vec::new());
     let undo = |way: &mut Way<I>, batches: &[Part<I::Keys>; 3]| -> lanetree::Result<()> {
         let [updated, inserted, removed] = batches;
         let before = |words: &[u64]| words.par_iter().map(|&key| value_of(key)).collect();
@@ -397,12 +325,12 @@ fn phases<I: Subject>(
     };
     let cell = core::cell::RefCell::new((&mut batches, &mut asked_keys));
     let mut run = (way, vec![None; reads], 0_u64);
-    let timing = session.time_on_cpu(
+    let timing = session.time_prepared(
         &mut run,
         |(way, out, _)| {
             let (batches, asked_keys) = &mut *cell.borrow_mut();
-            if round > 0 && undone.is_ok() {
-                undone = undo(way, batches);
+            if round > 0 {
+                undo(way, batches)?;
             }
             round += 1;
             out.fill(None);
@@ -422,6 +350,7 @@ fn phases<I: Subject>(
                 *values = words.par_iter().map(value).collect();
                 *as_keys = I::keys(words);
             }
+            Ok(())
         },
         |(way, out, sent)| {
             let (batches, asked_keys) = &*cell.borrow();
@@ -435,7 +364,6 @@ fn phases<I: Subject>(
             Ok(())
         },
     )?;
-    undone?;
     let (mut way, out, sent) = run;
     let mut checksum = check_found(session, &what, &out, |i| value_of(asked[i]))?;
     for ((words, as_keys, values), (change, count)) in batches.iter().zip(parts) {
@@ -444,7 +372,7 @@ fn phases<I: Subject>(
     }
     undo(&mut way, &batches)?;
     reads_ms.sort_by(f64::total_cmp);
-    let row = Row::new(TABLE.name, I::NAME, "35 : 1", reads + changes, timing, checksum);
+    let row = Row::new(FIGURE.name, I::NAME, "35 : 1", reads + changes, timing, checksum);
     let row = row.with("reads_ms", reads_ms[reads_ms.len() / 2]).with("changes", changes);
     let row = if let Way::Mirrored(_) = way { row.with("bytes_sent", sent) } else { row };
     push(session, keys, &way, row, first);

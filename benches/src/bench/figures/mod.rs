@@ -1,5 +1,6 @@
-//! The figures, and the parts of what is measured unless less is asked for: a file each. A new one is a file here, its
-//! `mod`, and a line of the list: rustfmt sees no modules that a macro makes of the list.
+//! The figures, and the parts of what is measured unless less is asked for: what measures each is a file. A new one is an
+//! entry of `benches/figures`, a file here, its `mod`, and a line of the list: rustfmt sees no modules that a macro makes of
+//! the list.
 
 mod aggregates;
 mod asof;
@@ -84,10 +85,14 @@ mod sharded;
 mod sharded_capacity;
 mod updates;
 
-use super::figure::{Figure, Part, Run};
+use super::description;
+use super::figure::{Figure, Measurement, Part, Run};
+use std::sync::LazyLock;
 
 /// All of them, in the order in which they are listed and printed.
-pub(crate) static FIGURES: &[Figure] = &listed([
+pub(crate) static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| description::figures(&MEASUREMENTS));
+
+static MEASUREMENTS: [Measurement; 84] = listed([
     ceilings::FIGURE,
     lookups::FIGURE,
     neighbors::FIGURE,
@@ -176,7 +181,7 @@ pub(crate) static FIGURES: &[Figure] = &listed([
 
 /// The list; for unit tests without what measures: their program would be the whole bench, compiled a second time. Tests that
 /// measure link the library. The figures are constants for that reason too: rustc compiles what a static names, used or not.
-const fn listed<const N: usize>(mut figures: [Figure; N]) -> [Figure; N] {
+const fn listed<const N: usize>(mut figures: [Measurement; N]) -> [Measurement; N] {
     if cfg!(test) {
         let mut i = 0;
         while i < N {
@@ -213,7 +218,7 @@ mod tests {
     fn every_figure_has_a_name_of_its_own_and_a_line_of_help() {
         let names: BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
         assert_eq!(names.len(), FIGURES.len());
-        for figure in FIGURES {
+        for figure in FIGURES.iter() {
             assert!(!figure.about.is_empty() && !figure.about.contains('\n'), "{}", figure.name);
         }
     }

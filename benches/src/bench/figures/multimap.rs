@@ -1,56 +1,19 @@
 //! The multi-map, by the number of values of a key: builds, queries, changes and bytes.
 
-use crate::bench::columns::{BATCH, BYTES_RATE, Column, DEVICE, Format, KEYS, MS, N, OPERATION, RATE, SIZE};
 use crate::bench::data::{Data, Order, Permutation, miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::map_pairs::{MapPairs, Values, value};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::multimap::{DeviceRows, Scratch, ValueRows};
 use lanetree::{Buffer, DeviceKind, LaneTree, MultiMap, Pool, Stream, UpdatePath};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "multimap",
-    about: "The multi-map: builds, queries and changes, by the values of a key",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "multimap",
-    title: "Multi-map, by the values of a key",
-    columns: &[
-        DEVICE,
-        KEYS.headed("values"),
-        N,
-        OPERATION,
-        BATCH,
-        MS,
-        RATE,
-        Column::extra("values/batch", "found", Format::Plain),
-        BYTES_RATE,
-        SIZE.headed("bytes/pair"),
-        Column::extra("x lanetree's", "bytes_x_lanetree", Format::Figure),
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "n and rates of builds are of pairs; batches are of keys, in random order, all present, and of pairs where pairs are",
-        "inserted or removed. get_all, count and first: on the device. Others by the CPU's clock, from the call to its return,",
-        "batch and results in host memory but for build_on: with memory from a pool, into a map that was built for it. GB/s:",
-        "of the values found, each read and written once. x lanetree's: over the bytes of a LaneTree over as many pairs with",
-        "distinct keys, which has the same bytes per pair whatever their number. insert_on: of a batch on the device, half of it with",
-        "new keys, into a map with room for as many values again, filled to 0.7, after this number of such batches.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("multimap", Run::Alone(measure));
 
 /// Values of the key that has many.
 const EQUAL: u32 = 20;
@@ -97,7 +60,7 @@ impl Subject {
     }
 
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
-        let row = Row::new(TABLE.name, "multimap", operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "multimap", operation, batch, timing, checksum).on(session.device_name());
         let row = row.over(self.pairs.len(), "u64", "u64", self.pairs.name());
         let bytes = self.map.stats().bytes() as f64 / self.pairs.len() as f64;
         row.with("bytes_per_key", bytes).with("bytes_x_lanetree", bytes / self.lanetree)
@@ -127,7 +90,7 @@ impl Subject {
         let turned = |of: &[u64]| (0..len).into_par_iter().map(|i| of[permutation.image(i)]).collect();
         let unsorted = (session.device.upload(&turned(&keys))?, session.device.upload(&turned(&values))?);
         drop((keys, values));
-        let build = || Ok(MultiMap::build_on(&self.stream, &unsorted.0, &unsorted.1, len)?);
+        let build = || MultiMap::build_on(&self.stream, &unsorted.0, &unsorted.1, len);
         let (timing, made): (_, Map) = session.time_making(build)?;
         let asked = self.some_ranks(session, 1 << 10);
         let mut rows = made.get_all_many(&self.keys_of(&asked))?;
@@ -197,14 +160,10 @@ impl Subject {
         let (count, found) = (ranks.len(), ranks.len() * least);
         let queries = session.device.upload(&self.keys_of(&ranks))?;
 
-        let rows = DeviceRows::new(&session.device, count, found)?;
-        let mut out = (rows, Scratch::new(&session.device, count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(rows, _)| session.poison(&mut rows.values).and_then(|()| session.poison(&mut rows.offsets)),
-            |(rows, scratch)| Ok(self.map.on(&session.stream).get_all(&queries, scratch, rows)?),
-        )?;
-        let (rows, scratch) = out;
+        let mut scratch = Scratch::new(&session.device, count)?;
+        let mut rows = DeviceRows::new(&session.device, count, found)?;
+        let timing =
+            session.time_call(&mut rows, |rows| self.map.on(&session.stream).get_all(&queries, &mut scratch, rows))?;
         let what = "get_all";
         let place = |i: usize| self.pairs.places(ranks[i / least]).start + i % least;
         let by_value = session.check(&what, "values", &rows.values, found, miss(), |i| value(place(i)))?;
@@ -214,22 +173,17 @@ impl Subject {
         let row = self.row(session, what, count, timing, checksum).with("found", found as u64);
         session.push(row.with("bytes_moved", 16 * found as u64));
 
-        let mut out = (session.device.alloc::<u64>(count)?, scratch);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(counts, _)| session.poison(counts),
-            |(counts, scratch)| Ok(self.map.on(&session.stream).count(&queries, counts, scratch)?),
-        )?;
-        let checksum = session.check(&"count", "counts", &out.0, count, u64::MAX, |_| least as u64)?;
+        let mut out = session.device.alloc::<u64>(count)?;
+        let timing =
+            session.time_call(&mut out, |counts| self.map.on(&session.stream).count(&queries, counts, &mut scratch))?;
+        let checksum = session.check(&"count", "counts", &out, count, u64::MAX, |_| least as u64)?;
         let row = self.row(session, "count", count, timing, checksum);
         session.push(row);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(values, _)| session.poison(values),
-            |(values, scratch)| Ok(self.map.on(&session.stream).miss(miss()).first(&queries, values, scratch)?),
-        )?;
+        let call =
+            |values: &mut Buffer<u64>| self.map.on(&session.stream).miss(miss()).first(&queries, values, &mut scratch);
         let first = |i: usize| value(self.pairs.places(ranks[i]).start);
-        let checksum = session.check(&"first", "values", &out.0, count, miss(), first)?;
+        let timing = session.time_call(&mut out, call)?;
+        let checksum = session.check(&"first", "values", &out, count, miss(), first)?;
         let row = self.row(session, "first", count, timing, checksum);
         session.push(row);
         Ok(())
@@ -239,15 +193,7 @@ impl Subject {
     fn host_form(&self, session: &mut Session, most: usize) -> Result<()> {
         let ranks = self.some_ranks(session, most);
         let keys = self.keys_of(&ranks);
-        let mut rows = ValueRows::default();
-        let timing = session.time_on_cpu(
-            &mut rows,
-            |rows| *rows = ValueRows::default(),
-            |rows| {
-                *rows = self.map.get_all_many(&keys)?;
-                Ok(())
-            },
-        )?;
+        let (timing, rows) = session.time_making(|| self.map.get_all_many(&keys))?;
         let checksum = self.check_rows(session, "get_all_many", &ranks, &rows, false)?;
         let row = self.row(session, "get_all_many", keys.len(), timing, checksum);
         session.push(row.with("found", rows.values.len() as u64).with("bytes_moved", 16 * rows.values.len() as u64));
@@ -273,27 +219,10 @@ impl Subject {
             if !session.has_time(&what) {
                 continue;
             }
-            let mut state = (None, 0);
-            let timing = session.time_on_cpu(
-                &mut state,
-                |(map, _)| {
-                    *map = None;
-                    let (keys, values) = &self.sorted;
-                    *map = Some(MultiMap::build_on(&self.stream, keys, values, self.pairs.len()));
-                },
-                |(map, changed)| {
-                    let Some(Ok(map)) = map else {
-                        map.take().expect("made before")?;
-                        return Ok(());
-                    };
-                    let report = change(map)?;
-                    *changed = report.inserted + report.removed;
-                    Ok(())
-                },
-            )?;
-            let (map, changed) = state;
-            let map = map.expect("made before")?;
-            session.expect(&what, "pairs that were changed", changed, pairs)?;
+            let (sorted, len) = (&self.sorted, self.pairs.len());
+            let build = || MultiMap::build_on(&self.stream, &sorted.0, &sorted.1, len);
+            let (timing, map, report) = session.time_on_fresh(build, |map| Ok(change(map)?))?;
+            session.expect(&what, "pairs that were changed", report.inserted + report.removed, pairs)?;
             let len = self.pairs.len() as u64;
             let after = if operation == "insert_many" { len + pairs } else { len - pairs };
             session.expect(&what, "pairs", map.len(), after)?;
@@ -355,26 +284,10 @@ impl Subject {
             }
             Ok(map)
         };
-        let mut state = (None, 0);
-        let timing = session.time_on_cpu(
-            &mut state,
-            |(map, _)| {
-                *map = None;
-                *map = Some(build());
-            },
-            |(map, in_place)| {
-                let Some(Ok(map)) = map else {
-                    map.take().expect("made before")?;
-                    return Ok(());
-                };
-                let (keys, values) = &batches[before];
-                let report = map.insert_on(&self.stream, keys, values)?;
-                *in_place = u64::from(report.path == UpdatePath::InPlace);
-                Ok(())
-            },
-        )?;
-        let map = state.0.expect("made before")?;
-        session.expect(&what, "batches in place", state.1, 1)?;
+        let (keys_on, values_on) = &batches[before];
+        let insert = |map: &mut Map| Ok(map.insert_on(&self.stream, keys_on, values_on)?.path);
+        let (timing, map, path) = session.time_on_fresh(build, insert)?;
+        session.expect(&what, "batches in place", u64::from(path == UpdatePath::InPlace), 1)?;
         session.expect(&what, "pairs", map.len(), (self.pairs.len() + keys.len()) as u64)?;
         let last = &keys[before * count..];
         let counts = map.count_many(last)?;
@@ -385,9 +298,7 @@ impl Subject {
         };
         let mut checksum = session.check_slice(&what, "counts", &counts, 0..count, u64::MAX, of)?;
         let found = map.last_many(last)?;
-        let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-        checksum =
-            checksum.and(session.check_slice(&what, "values", &found, 0..count, miss(), |i| value_of(!last[i]))?);
+        checksum = checksum.and(session.check_found(&what, &found, count, miss(), |i| value_of(!last[i]))?);
         let bytes = map.stats().bytes() as f64 / map.len() as f64;
         let row = self.row(session, &operation, count, timing, checksum).with("bytes_per_key", bytes);
         session.push(row.with("bytes_x_lanetree", bytes / self.lanetree));

@@ -1,30 +1,16 @@
 //! Ranks and predecessors on the device.
 
-use crate::bench::columns::{BATCH, CEILING, FANOUT, HITS, INDEX, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS};
 use crate::bench::data::{BenchWord, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Part, Run, either};
+use crate::bench::figure::{At, Measurement, Part, Run, either};
 use crate::bench::queries::{batch, batch_order, hit_rate};
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "neighbors",
-    about: "Ranks and predecessors, all on the device",
-    table: Some(&TABLE),
-    run: Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "neighbors",
-    title: "Ranks and predecessors, queries and results on the device",
-    columns: &[INDEX, OPERATION, WORDS, KEYS, N, FANOUT, ORDER, HITS, BATCH, MS, RATE, CEILING, SIZE],
-    clock: Clock::Device,
-    notes: &["Ceiling, random order: as for look-ups; the hit rate is that of a look-up of the same queries."],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "neighbors",
+    Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
+);
 
 /// Ranks and predecessors, half of the queries keys that are there.
 fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<()> {
@@ -43,26 +29,19 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
         let on = || subject.tree.on(&session.stream).order(batch_order(order));
 
         let mut ranks = session.device.alloc::<u64>(count)?;
-        let timing = session.time_on_stream(
-            &mut ranks,
-            |ranks| session.poison(ranks),
-            |ranks| Ok(on().lower_bound(&queries, ranks)?),
-        )?;
         let rank = |i: usize| batch.origins[i].lower_bound();
+        let timing = session.time_call(&mut ranks, |ranks| on().lower_bound(&queries, ranks))?;
         let checksum = session.check(&what, "ranks", &ranks, count, u64::MAX, rank)?;
-        let ranked = subject.row(session, TABLE.name, "lower_bound", count, timing, checksum);
+        let ranked = subject.row(session, FIGURE.name, "lower_bound", count, timing, checksum);
         drop(ranks);
 
         let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(&mut out.0).and_then(|()| session.poison(&mut out.1)),
-            |out| Ok(on().miss(miss()).predecessor(&queries, &mut out.0, &mut out.1)?),
-        )?;
+        let timing =
+            session.time_call(&mut out, |out| on().miss(miss()).predecessor(&queries, &mut out.0, &mut out.1))?;
         let rank = |i: usize| batch.origins[i].rank();
         let by_key = session.check(&what, "keys", &out.0, count, miss(), |i| subject.data.keys[rank(i)])?;
         let by_value = session.check(&what, "values", &out.1, count, miss(), |i| subject.data.values[rank(i)])?;
-        let preceded = subject.row(session, TABLE.name, "predecessor", count, timing, by_key.and(by_value));
+        let preceded = subject.row(session, FIGURE.name, "predecessor", count, timing, by_key.and(by_value));
         for mut row in [ranked, preceded] {
             row.set("order", order.name());
             row.set("hit_rate", hit_rate(misses));

@@ -1,12 +1,11 @@
 //! The device-wide primitives: sorting, merging, prefix sums.
 
-use crate::bench::columns::{MS, N, OPERATION, RATE, WORDS, power};
+use crate::bench::columns::power;
 use crate::bench::data::{Data, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Part, Run};
+use crate::bench::figure::{Measurement, Part, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::primitives::{
     MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, ScanScratch, exclusive_scan, radix_sort,
 };
@@ -15,23 +14,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "primitives",
-    about: "Sorting, merging and prefix sums, all on the device",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    run: Run::Part(Part::OverUniform(measure)),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "primitives",
-    title: "Primitives, input and output on the device",
-    columns: &[OPERATION, WORDS, N, MS, RATE],
-    clock: Clock::Device,
-    notes: &["Uniform keys. The n pairs of a sort in random order; the n pairs of the merge in all."],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("primitives", Run::Part(Part::OverUniform(measure)));
 
 /// The value that goes with a key.
 fn value_of<V: Word>(key: u64) -> V {
@@ -57,7 +40,7 @@ fn push(
     check: Checksum,
     n: usize,
 ) {
-    let row = Row::new(TABLE.name, "lanetree", operation, n, timing, check).on(session.device_name());
+    let row = Row::new(FIGURE.name, "lanetree", operation, n, timing, check).on(session.device_name());
     session.push(row.over(n, words.0, words.1, ""));
 }
 
@@ -77,14 +60,10 @@ fn sort<K: Key<Bits = K> + Word, V: Word>(session: &mut Session, data: &Data<u64
     let mut sorted = (session.device.alloc::<K>(n)?, session.device.alloc::<V>(n)?);
     let mut scratch = RadixSortScratch::<K, V>::for_pairs(&session.device, n)?;
     let width = <K as KeyWord>::BITS;
-    let timing = session.time_on_stream(
-        &mut sorted,
-        |sorted| session.poison(&mut sorted.0).and_then(|()| session.poison(&mut sorted.1)),
-        |(keys, values)| {
-            let input = (&input.0, &input.1);
-            Ok(radix_sort(&session.stream, input, n, width - top..width, (keys, values), &mut scratch)?)
-        },
-    )?;
+    let timing = session.time_call(&mut sorted, |(keys, values)| {
+        let input = (&input.0, &input.1);
+        radix_sort(&session.stream, input, n, width - top..width, (keys, values), &mut scratch)
+    })?;
     let (keys, values) = (sorted.0.to_vec()?, sorted.1.to_vec()?);
     // Sorted, each key with its value, and as a set what it was: of these, one by one.
     let in_order = |i: usize| i == 0 || keys[i - 1].widen() >> (width - top) <= keys[i].widen() >> (width - top);
@@ -121,20 +100,12 @@ fn merge(session: &mut Session, data: &Data<u64>) -> Result<()> {
     let second = (device.upload(&second.0)?, device.upload(&second.1)?);
     let mut merged = (device.alloc::<u64>(n)?, device.alloc::<u32>(n)?, device.alloc::<u64>(1)?);
     let mut scratch = MergeScratch::new(device, n)?;
-    let timing = session.time_on_stream(
-        &mut merged,
-        |(keys, values, count)| {
-            session.poison(keys)?;
-            session.poison(values)?;
-            session.poison(count)
-        },
-        |(keys, values, count)| {
-            let first = Pairs { keys: &first.0, values: &first.1, count: first.0.len().into() };
-            let second = Pairs { keys: &second.0, values: &second.1, count: second.0.len().into() };
-            let output = PairsMut { keys, values, count };
-            Ok(lanetree::primitives::merge(&session.stream, MergeRule::KeepBoth, first, second, output, &mut scratch)?)
-        },
-    )?;
+    let timing = session.time_call(&mut merged, |(keys, values, count)| {
+        let first = Pairs { keys: &first.0, values: &first.1, count: first.0.len().into() };
+        let second = Pairs { keys: &second.0, values: &second.1, count: second.0.len().into() };
+        let output = PairsMut { keys, values, count };
+        lanetree::primitives::merge(&session.stream, MergeRule::KeepBoth, first, second, output, &mut scratch)
+    })?;
     session.check(&what, "count", &merged.2, 1, u64::MAX, |_| n as u64)?;
     let check = session.check(&what, "keys", &merged.0, n, u64::MAX, |i| data.keys[i])?;
     session.check(&what, "values", &merged.1, n, u32::MAX, |i| value_of(data.keys[i]))?;
@@ -152,11 +123,7 @@ fn scan(session: &mut Session, n: usize) -> Result<()> {
     let input = session.device.upload(&counts)?;
     let mut sums = session.device.alloc::<u64>(n + 1)?;
     let mut scratch = ScanScratch::new(&session.device, n)?;
-    let timing = session.time_on_stream(
-        &mut sums,
-        |sums| session.poison(sums),
-        |sums| Ok(exclusive_scan(&session.stream, &input, n, sums, &mut scratch)?),
-    )?;
+    let timing = session.time_call(&mut sums, |sums| exclusive_scan(&session.stream, &input, n, sums, &mut scratch))?;
     let mut expected = Vec::with_capacity(n + 1);
     let mut sum = 0;
     expected.push(0);

@@ -1,54 +1,16 @@
 //! Range queries on the device, with all memory allocated beforehand.
 
-use crate::bench::columns::{
-    BATCH, BYTES_RATE, CEILING, Column, FANOUT, INDEX, KEYS, MS, N, OPERATION, ORDER, PAIRS_RATE, RATE, WORDS,
-};
-use crate::bench::data::{BenchWord, Order, miss};
+use crate::bench::data::{BenchWord, Order};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Part, Run, either};
-use crate::bench::queries::batch_order;
+use crate::bench::figure::{At, Measurement, Part, Run, either};
+use crate::bench::queries::{RangeBatch, batch_order};
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
-use crate::bench::table::{Clock, Table};
-use lanetree::{DeviceRanges, RangeScratch};
-use lanetree_base::parallel::*;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "ranges",
-    about: "Range queries, all on the device",
-    table: Some(&TABLE),
-    run: Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "ranges",
-    title: "Ranges, bounds and results on the device",
-    columns: &[
-        INDEX,
-        OPERATION,
-        WORDS,
-        KEYS,
-        N,
-        FANOUT,
-        ORDER,
-        BATCH,
-        MS,
-        RANGES_RATE,
-        PAIRS_RATE,
-        BYTES_RATE,
-        CEILING,
-    ],
-    clock: Clock::Device,
-    notes: &[
-        "Locate, prefix sums and copy, with all memory allocated beforehand; batch: ranges. GB/s: each pair read once",
-        "and written once. Ceiling, at copy bandwidth: bounds and offsets, each pair written, and each pair of the tree",
-        "that lies in any range read once.",
-    ],
-    summary: None,
-};
-
-const RANGES_RATE: Column = RATE.headed("G ranges/s");
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "ranges",
+    Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
+);
 
 /// Pairs of a range.
 const LENGTHS: [usize; 3] = [8, 32, 1024];
@@ -82,29 +44,12 @@ fn of_length<W: BenchWord>(session: &mut Session, subject: &Subject<W>, length: 
             continue;
         }
         let first = sorted.ordered(order, session.seed).first_ranks(subject.data.len() - length);
-        let keys = &subject.data.keys;
-        let starts: Vec<W> = first.par_iter().map(|&rank| keys[rank]).collect();
-        let ends: Vec<W> = first.par_iter().map(|&rank| keys[rank + length - 1]).collect();
-        let (starts, ends) = (session.device.upload(&starts)?, session.device.upload(&ends)?);
-        let scratch = RangeScratch::new(&session.device, count)?;
-        let mut out = (DeviceRanges::<W, W>::new(&session.device, count, pairs)?, scratch);
+        let asked = RangeBatch::new(session, &subject.data, first, length)?;
         let on = subject.tree.on(&session.stream).order(batch_order(order));
-        let timing = session.time_on_stream(
-            &mut out,
-            |(out, _)| {
-                session.poison(&mut out.offsets)?;
-                session.poison(&mut out.keys)?;
-                session.poison(&mut out.values)
-            },
-            |(out, scratch)| Ok(on.range(&starts, &ends, scratch, out)?),
-        )?;
-        let (out, _) = out;
-        let rank = |i: usize| first[i / length] + i % length;
-        session.check(&what, "offsets", &out.offsets, count + 1, u64::MAX, |i| (i * length) as u64)?;
-        let by_key = session.check(&what, "keys", &out.keys, pairs, miss(), |i| keys[rank(i)])?;
-        let by_value = session.check(&what, "values", &out.values, pairs, miss(), |i| subject.data.values[rank(i)])?;
+        let (timing, checksum) = asked
+            .copied(session, &what, &subject.data, |scratch, out| on.range(&asked.starts, &asked.ends, scratch, out))?;
         let operation = format!("range of {length}");
-        let mut row = subject.row(session, TABLE.name, operation, count, timing, by_key.and(by_value));
+        let mut row = subject.row(session, FIGURE.name, operation, count, timing, checksum);
         let pair_bytes = 2 * size_of::<W>() as u64;
         let ceiling = session.ceilings.of_ranges(count as u64, pairs as u64, subject.data.len() as u64, pair_bytes);
         row.set("order", order.name());

@@ -1,14 +1,13 @@
 //! One index, and the same pairs in several shards: on its device, and on all GPUs of the host.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE};
 use crate::bench::data::{Batch, Data, Order, miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::output::Output;
 use crate::bench::plan::main_of;
 use crate::bench::queries::{batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use lanetree::{
     Buffer, Device, DeviceKind, DeviceRanges, KeyRange, LaneTree, OrderedIndex, PinnedBuffer, RangeScratch, Sharded,
     ShardedUpdateScratch, Stream, lane_tree,
@@ -17,43 +16,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "sharded",
-    about: "LaneTree in shards: on one device, and on all GPUs of the host",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "sharded",
-    title: "One index over several devices",
-    columns: &[
-        INDEX,
-        DEVICE,
-        Column::extra("shards", "shards", Format::Plain),
-        Column::extra("devices", "devices", Format::Plain),
-        N,
-        OPERATION,
-        ORDER,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock. get_many and its like: batches in ordinary host memory, new vectors of results there, from the call to its",
-        "return. get, predecessor: batches and results on the first device, from the call to the end of its work; in parts: an equal",
-        "part of the batch on each device, with a thread of its own. get_many_pinned: from pinned memory to pinned memory.",
-        "divided by the CPU: without the devices' part in that, whatever the batch's length.",
-        "range: of starts and limits on the first device. apply_on: inserts from buffers there, with scratch memory of the run before.",
-        "lanetree: one index, without shards. Ranges begin at present keys. Inserts: of new keys only, which are removed again",
-        "before the next run.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("sharded", Run::Alone(measure));
 
 /// Pairs of a range.
 const LENGTH: usize = 8;
@@ -245,7 +208,7 @@ impl<I: Forms> Subject<'_, I> {
         let count = batch.queries.len();
         let (mut queries, mut out) = (session.device.pinned(count)?, session.device.pinned(count)?);
         queries.copy_from_slice(&batch.queries);
-        let timing = session.time_on_cpu(&mut out, |out| out.fill(0), |out| self.index.get_pinned(&queries, out))?;
+        let timing = session.time_into(&mut out, |out| self.index.get_pinned(&queries, out))?;
         self.push_values(session, "get_many_pinned", order, timing, batch, [(0, &out[..])].into_iter())
     }
 
@@ -266,23 +229,11 @@ impl<I: Forms> Subject<'_, I> {
             Ok(Part { stream: device.stream()?, first, queries: device.upload(queries)?, keys, values })
         };
         let mut parts = devices.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
-        let mut cleared = Ok(());
         let ask = |part: &mut Part| {
             call(&self.index, part)?;
             Ok(part.stream.synchronize()?)
         };
-        let timing = session.time_on_cpu(
-            &mut parts,
-            |parts| cleared = parts.iter_mut().try_for_each(Part::clear),
-            |parts| match &mut parts[..] {
-                [part] => ask(part),
-                parts => std::thread::scope(|scope| {
-                    let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(|| ask(part))).collect();
-                    threads.into_iter().try_for_each(|thread| thread.join().expect("a part has an outcome"))
-                }),
-            },
-        )?;
-        cleared?;
+        let timing = session.time_parts(&mut parts, Part::clear, ask)?;
         let values = parts.iter().map(|part| Ok((part.first, part.values.to_vec()?))).collect::<Result<Vec<_>>>()?;
         let values = values.iter().map(|(first, values)| (*first, &values[..]));
         self.push_values(session, operation, order, timing, batch, values)
@@ -310,7 +261,7 @@ impl<I: Forms> Subject<'_, I> {
     }
 
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
-        let row = Row::new(TABLE.name, self.name, operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, self.name, operation, batch, timing, checksum).on(session.device_name());
         self.data.label(row).with("shards", self.shards).with("devices", self.devices)
     }
 
@@ -339,7 +290,7 @@ impl<I: Forms> Subject<'_, I> {
     }
 
     fn get_many(&self, session: &mut Session, operation: &str, batch: &Batch<u64>, order: Order) -> Result<()> {
-        let (timing, found) = timed(session, || Ok(self.index.get_many(&batch.queries)?))?;
+        let (timing, found) = session.time_making(|| self.index.get_many(&batch.queries))?;
         let values: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
         self.push_values(session, operation, order, timing, batch, [(0, &values[..])].into_iter())
     }
@@ -351,16 +302,17 @@ impl<I: Forms> Subject<'_, I> {
         let starts: Vec<u64> = ranks.iter().map(|&rank| self.data.keys[rank]).collect();
         let (starts, ends) = (device.upload(&starts)?, device.upload(&vec![u64::MAX; ranks.len()])?);
         let mut out = DeviceRanges::new(device, ranks.len(), ranks.len() * LENGTH)?;
-        let mut cleared = Ok(());
-        let timing = session.time_on_cpu(
+        let timing = session.time_prepared(
             &mut out,
-            |out| cleared = out.values.fill_zero(&stream).and_then(|()| stream.synchronize()),
+            |out| {
+                out.clear(&stream)?;
+                Ok(stream.synchronize()?)
+            },
             |out| {
                 self.index.range_on(&stream, [&starts, &ends], out)?;
                 Ok(stream.synchronize()?)
             },
         )?;
-        cleared?;
         let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
         let (values, all) = (out.values.to_vec()?, 0..ranks.len() * LENGTH);
         let checksum = session.check_slice(&"range", "values", &values, all, miss(), value)?;
@@ -376,7 +328,7 @@ impl<I: Forms> Subject<'_, I> {
 
         self.get_many(session, "get_many", batch, order)?;
 
-        let (timing, found) = timed(session, || Ok(self.index.predecessor_many(keys)?))?;
+        let (timing, found) = session.time_making(|| self.index.predecessor_many(keys))?;
         let values: Vec<u64> = found.into_par_iter().map(|pair| pair.map_or(miss(), |pair| pair.1)).collect();
         let checksum =
             session.check_slice(&"predecessor_many", "values", &values, 0..count, miss(), |i| batch.value(i))?;
@@ -391,7 +343,7 @@ impl<I: Forms> Subject<'_, I> {
         self.ranges_on_device(session, &ranks, order)?;
         let range = |&rank: &usize| KeyRange::new(self.data.keys[rank]..).limit(LENGTH as u64);
         let ranges: Vec<KeyRange<u64>> = ranks.iter().map(range).collect();
-        let (timing, found) = timed(session, || Ok(self.index.range_many(&ranges)?))?;
+        let (timing, found) = session.time_making(|| self.index.range_many(&ranges))?;
         let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
         let all = 0..count * LENGTH;
         let checksum = session.check_slice(&"range_many", "values", &found.values, all, miss(), value)?;
@@ -415,14 +367,11 @@ impl<I: Forms> Subject<'_, I> {
         let on_device = (session.device.upload(&keys)?, session.device.upload(&values)?);
         let (stream, mut scratch) = (session.device.stream()?, self.index.scratch(count)?);
         for operation in ["insert_many", "apply_on"] {
-            let mut inserted = 0;
-            let index = core::cell::RefCell::new(&mut self.index);
-            let mut prepared = Ok(());
-            let timing = session.time_on_cpu(
-                &mut inserted,
-                |_| prepared = index.borrow_mut().remove_many(&keys).map(drop),
-                |inserted| {
-                    let mut index = index.borrow_mut();
+            let mut state = (&mut self.index, 0);
+            let timing = session.time_prepared(
+                &mut state,
+                |(index, _)| Ok(index.remove_many(&keys).map(drop)?),
+                |(index, inserted)| {
                     *inserted = match operation {
                         "insert_many" => index.insert_many(&keys, &values)?.inserted,
                         _ => {
@@ -433,28 +382,12 @@ impl<I: Forms> Subject<'_, I> {
                     Ok(())
                 },
             )?;
-            prepared?;
-            session.expect(&operation, "inserted", inserted, count as u64)?;
-            let found = self.index.get_many(&keys)?.into_iter().map(|value| value.unwrap_or(miss()));
-            let found: Vec<u64> = found.collect();
-            let checksum = session.check_slice(&operation, "values", &found, 0..count, miss(), |i| values[i])?;
+            session.expect(&operation, "inserted", state.1, count as u64)?;
+            let checksum =
+                session.check_found(&operation, &self.index.get_many(&keys)?, count, miss(), |i| values[i])?;
             let row = self.row(session, operation, count, timing, checksum).with("order", Order::Random.name());
             session.push(row);
         }
         Ok(())
     }
-}
-
-/// Times a call that makes its result anew, by the CPU's clock; the last result. Each is freed, untimed, before the next call.
-fn timed<T: Default>(session: &mut Session, call: impl Fn() -> Result<T>) -> Result<(Timing, T)> {
-    let mut result = T::default();
-    let timing = session.time_on_cpu(
-        &mut result,
-        |result| *result = T::default(),
-        |result| {
-            *result = call()?;
-            Ok(())
-        },
-    )?;
-    Ok((timing, result))
 }

@@ -1,73 +1,21 @@
 //! The largest index over all GPUs of the host, built in pieces.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, RATE, SIZE};
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::sharded::devices;
-use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
-use lanetree::{Buffer, Device, DeviceKind, LaneTree, OnDevices, OrderedIndex, ShardPieces, Sharded, Stream};
+use lanetree::{Buffer, Device, LaneTree, OnDevices, OrderedIndex, ShardPieces, Sharded, Stream};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "sharded-capacity",
-    about: "LaneTree in a shard on each GPU of the host, 2^32 pairs built in pieces: its build, its memory, look-ups and ranks",
-    table: Some(&TABLE),
-    takes: Takes::SIZES,
-    sizes,
-    most: 33,
-    run: Run::Alone(measure),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "sharded-capacity",
-    title: "One index over all devices, as large as their memory",
-    columns: &[
-        INDEX,
-        DEVICE,
-        Column::extra("shards", "shards", Format::Plain),
-        Column::extra("devices", "devices", Format::Plain),
-        N,
-        OPERATION,
-        HITS,
-        BATCH,
-        MS,
-        RATE,
-        SIZE,
-        Column::extra("largest card MiB", "card_bytes", Format::Mebibytes),
-        Column::extra("free there MiB", "card_free_bytes", Format::Mebibytes),
-        Column::extra("pieces s", "build.pieces_s", Format::Digits(1)),
-    ],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock. build from pieces: once; ms is the time from all pairs on the devices to the index, pieces s the time in",
-        "which the host makes pieces of 2^24 ascending pairs and copies them, a thread for each device. Keys are uniform, one in each",
-        "2^-n part of the key space. Look-ups and ranks: random keys, batch and results on the first device; in parts: an equal part of",
-        "the batch on each device, with a thread of its own. Half of the queries that are not all hits are misses. Without several GPUs",
-        "there are two shards on the device.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new("sharded-capacity", Run::Alone(measure));
 
 /// Pairs of a piece.
 const PIECE: usize = 1 << 24;
-
-/// The most that fits onto two cards of 141 GB; small elsewhere.
-fn sizes(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![32],
-        (DeviceKind::Cuda, true) => vec![26],
-        (DeviceKind::Host, _) => vec![20],
-        (DeviceKind::Emulated, _) => vec![10],
-    }
-}
 
 /// 2^`size` ascending keys, none of which is stored.
 #[derive(Clone, Copy)]
@@ -235,23 +183,11 @@ impl Subject {
             call(self.index.on(&part.stream), &part.queries, &mut part.out)?;
             Ok(part.stream.synchronize()?)
         };
-        let mut cleared = Ok(());
         let clear = |part: &mut Part| -> Result<()> {
             part.out.fill_zero(&part.stream)?;
             Ok(part.stream.synchronize()?)
         };
-        let timing = session.time_on_cpu(
-            &mut parts,
-            |parts| cleared = parts.iter_mut().try_for_each(clear),
-            |parts| match &mut parts[..] {
-                [part] => ask(part),
-                parts => std::thread::scope(|scope| {
-                    let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(|| ask(part))).collect();
-                    threads.into_iter().try_for_each(|thread| thread.join().expect("a part has an outcome"))
-                }),
-            },
-        )?;
-        cleared?;
+        let timing = session.time_parts(&mut parts, clear, ask)?;
         let mut checksum = Checksum::default();
         for Part { first, out, .. } in &parts {
             let found = out.to_vec()?;
@@ -271,7 +207,7 @@ impl Subject {
     }
 
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
-        let row = Row::new(TABLE.name, "sharded", operation, batch, timing, checksum).on(session.device_name());
+        let row = Row::new(FIGURE.name, "sharded", operation, batch, timing, checksum).on(session.device_name());
         let (shards, devices) = (self.index.stats().len() as u64, self.devices.len() as u64);
         row.over(self.keys.len(), "u64", "u64", "uniform").with("shards", shards).with("devices", devices)
     }

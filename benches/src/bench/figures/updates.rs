@@ -1,12 +1,11 @@
 //! Bulk builds from pairs on the device, and batches of updates there.
 
-use crate::bench::columns::{BATCH, FANOUT, KEYS, MS, N, OPERATION, RATE, SIZE, WORDS, power};
+use crate::bench::columns::power;
 use crate::bench::data::{BenchWord, Data, miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Part, Run, either};
+use crate::bench::figure::{Measurement, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::table::{Clock, Table};
 use core::cell::RefCell;
 use core::fmt::Display;
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
@@ -15,28 +14,10 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) const FIGURE: Figure = Figure {
-    name: "updates",
-    about: "Building from pairs on the device, and batches of updates there",
-    table: Some(&TABLE),
-    needs: Needs::Kernels,
-    run: Run::Part(Part::AfterTree(|session, keys| either!(keys, data => measure(session, data)))),
-    ..Figure::BASE
-};
-
-static TABLE: Table = Table {
-    name: "updates",
-    title: "Builds and batches of updates, pairs on the device",
-    columns: &[OPERATION, WORDS, KEYS, N, FANOUT, BATCH, MS, RATE, SIZE],
-    clock: Clock::Calls,
-    notes: &[
-        "By the CPU's clock, from the call to its return: builds with the allocation of the tree, batches with the",
-        "decision where their pairs go. Trees for inserts are filled to 0.7; each batch has new keys, and is removed",
-        "again, untimed, before the next. G/s: pairs built, or keys inserted. Checked by looking up all keys of a build,",
-        "or of the last batch.",
-    ],
-    summary: None,
-};
+pub(crate) const FIGURE: Measurement = Measurement::new(
+    "updates",
+    Run::Part(Part::AfterTree(|session, keys| either!(keys, data => measure(session, data)))),
+);
 
 /// The part of each leaf that is filled in trees that are updated.
 const FILL: f64 = 0.7;
@@ -79,21 +60,11 @@ fn build<W: BenchWord>(
         true => BuildScratch::for_sorted(&session.device)?,
         false => BuildScratch::for_unsorted(&session.device, data.len())?,
     };
-    let mut tree = None;
     let builder = Builder::<W, W>::default();
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            let pairs = (&pairs.0, &pairs.1);
-            *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(&session.stream, pairs.0, pairs.1, data.len(), &mut scratch)?,
-                false => builder.build_on(&session.stream, pairs.0, pairs.1, data.len(), &mut scratch)?,
-            });
-            Ok(())
-        },
-    )?;
-    let tree = tree.expect("built at least once");
+    let (timing, tree) = session.time_making(|| match is_sorted {
+        true => builder.build_sorted_on(&session.stream, &pairs.0, &pairs.1, data.len(), &mut scratch),
+        false => builder.build_on(&session.stream, &pairs.0, &pairs.1, data.len(), &mut scratch),
+    })?;
     drop(scratch);
     let checksum = all_are_there(session, &what, &tree, &data.keys)?;
     push(session, data, &tree, (operation, data.len()), (timing, checksum), 0);
@@ -119,18 +90,16 @@ fn inserts<W: BenchWord>(
     let scratch = RefCell::new(scratch);
     let batch = RefCell::new(Batches::new(session, count)?);
     let mut state = (tree, Vec::new());
-    let timing = session.time_on_cpu(
+    let timing = session.time_prepared(
         &mut state,
         |(tree, paths)| {
             // Out with the last batch, in with new keys: every batch meets a tree of n pairs.
             let mut batch = batch.borrow_mut();
             if !paths.is_empty() {
                 let (keys, values, removals) = (&batch.keys, &batch.values, &batch.removals);
-                let removed =
-                    tree.apply_on(&session.stream, Batch::of_kinds(keys, values, removals), &mut scratch.borrow_mut());
-                batch.failed = removed.map(drop).map_err(Into::into);
+                tree.apply_on(&session.stream, Batch::of_kinds(keys, values, removals), &mut scratch.borrow_mut())?;
             }
-            batch.next();
+            batch.next()
         },
         |(tree, paths)| {
             let batch = batch.borrow();
@@ -142,7 +111,6 @@ fn inserts<W: BenchWord>(
     )?;
     let (tree, paths) = state;
     let (batch, scratch) = (batch.into_inner(), scratch.into_inner());
-    batch.failed?;
     let checksum = all_are_there(session, &what, &tree, &batch.host)?;
     // The first batch is the warm-up.
     let rebuilt = paths.iter().skip(1).filter(|&&path| path == UpdatePath::Rebuilt).count();
@@ -161,7 +129,7 @@ fn push<W: BenchWord>(
     (timing, checksum): (Timing, Checksum),
     scratch_bytes: u64,
 ) {
-    let row = Row::new(TABLE.name, "harmonia", operation, batch, timing, checksum).on(session.device_name());
+    let row = Row::new(FIGURE.name, "harmonia", operation, batch, timing, checksum).on(session.device_name());
     let row = data.label(row).with("fanout", tree.fanout()).with("bytes_per_key", tree.stats().bytes_per_key);
     session.push(row.with("footprint_bytes", tree.stats().bytes() + scratch_bytes));
 }
@@ -174,8 +142,6 @@ struct Batches<W> {
     values: Buffer<W>,
     /// Kinds of operations: to remove the keys.
     removals: Buffer<OpKind>,
-    /// What kept a batch from reaching the device.
-    failed: Result<()>,
 }
 
 impl<W: BenchWord> Batches<W> {
@@ -183,18 +149,16 @@ impl<W: BenchWord> Batches<W> {
         let (keys, values) = (session.device.alloc(count)?, session.device.alloc(count)?);
         let removals = session.device.upload(&vec![OpKind::REMOVE; count])?;
         let (seed, host) = (session.seed ^ 0xba7c, vec![W::default(); count]);
-        Ok(Self { seed, host, keys, values, removals, failed: Ok(()) })
+        Ok(Self { seed, host, keys, values, removals })
     }
 
-    fn next(&mut self) {
+    fn next(&mut self) -> Result<()> {
         self.seed = mix(self.seed);
         let seed = self.seed;
         self.host.par_iter_mut().enumerate().for_each(|(i, key)| *key = W::truncate(mix(seed.wrapping_add(i as u64))));
         let values: Vec<W> = self.host.par_iter().map(|&key| value_of(key)).collect();
-        let uploaded = self.keys.copy_from(&self.host).and_then(|()| self.values.copy_from(&values));
-        if let (Err(error), true) = (uploaded, self.failed.is_ok()) {
-            self.failed = Err(error.into());
-        }
+        self.keys.copy_from(&self.host)?;
+        Ok(self.values.copy_from(&values)?)
     }
 }
 

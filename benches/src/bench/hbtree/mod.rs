@@ -1,6 +1,5 @@
 //! The HB+-tree (Shahvarani and Jacobsen, SIGMOD 2016): what the figures of its paper have in common.
 
-pub(crate) mod columns;
 pub(crate) mod gathers;
 pub(crate) mod keys;
 pub(crate) mod lookups;

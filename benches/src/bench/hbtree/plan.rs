@@ -3,37 +3,9 @@
 use crate::bench::driver::within_memory;
 use crate::bench::error::Result;
 use crate::bench::figure::Request;
-use crate::bench::plan::Scale;
 use crate::bench::session::Session;
 use core::iter;
 use lanetree::DeviceKind;
-
-/// The most keys of a tree, as a power of two.
-pub(crate) const MOST: u32 = 31;
-
-/// The sizes of a figure that is about one tree.
-pub(crate) fn one(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![28],
-        (DeviceKind::Cuda, true) => vec![24],
-        (DeviceKind::Host, false) => vec![22],
-        (DeviceKind::Host, true) => vec![16],
-        (DeviceKind::Emulated, false) => vec![12],
-        (DeviceKind::Emulated, true) => vec![10],
-    }
-}
-
-/// The sizes of a figure that is about trees of several sizes.
-pub(crate) fn several(scale: Scale) -> Vec<u32> {
-    match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![20, 22, 24, 26, 28],
-        (DeviceKind::Cuda, true) => vec![20, 24],
-        (DeviceKind::Host, false) => vec![18, 20, 22],
-        (DeviceKind::Host, true) => vec![14, 16],
-        (DeviceKind::Emulated, false) => vec![10, 12],
-        (DeviceKind::Emulated, true) => vec![9],
-    }
-}
 
 /// Measures something at each size that was asked for; a size for which the memory is too small leaves the others to be
 /// measured.

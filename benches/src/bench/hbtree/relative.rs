@@ -1,14 +1,12 @@
 //! Other trees compared with the implicit one.
 
-use crate::bench::columns::{Column, Format};
+use crate::bench::hbtree::plan::usual_bucket;
 use crate::bench::row::Row;
+use crate::bench::session::Session;
 use core::fmt::Display;
 use lanetree::hbtree::{Implicit, Regular, Structure};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-
-/// The rate relative to that of the implicit tree under the same conditions.
-pub(crate) const OF_IMPLICIT: Column = Column::extra("x implicit", "x_implicit", Format::Digits(2));
 
 /// What the regular tree should reach of the implicit one.
 const TARGET: f64 = 0.85;
@@ -43,4 +41,24 @@ pub(crate) fn regular(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Relates the rates and latencies of rows, by bucket, to those of the usual one.
+pub(crate) fn to_usual_bucket(session: &Session, rows: &mut [Row]) {
+    let usual = rows.iter().find(|row| row.integer("bucket") == Some(usual_bucket(session) as u64));
+    let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us")));
+    for row in rows {
+        row.set("ratio_to_baseline", usual.map(|(rate, _)| row.giga_per_second / rate));
+        let latency = usual.and_then(|(_, us)| us).zip(row.number("latency_us"));
+        row.set("latency_ratio", latency.map(|(usual, own)| own / usual));
+    }
+}
+
+/// The paper's latency of a bucket, relative to that of buckets of 2^14.
+pub(crate) fn papers_latency(bucket: usize) -> Option<&'static str> {
+    match bucket.ilog2() {
+        15 => Some("1.7"),
+        16 => Some("2.7"),
+        _ => None,
+    }
 }

@@ -145,14 +145,14 @@ impl<'a> Combinations<'a> {
         if !session.has_time(&what) {
             return Ok(());
         }
-        let (timing, made) = session.time_making(|| Ok(make()?))?;
+        let (timing, made) = session.time_making(make)?;
         session.expect(&what, "pairs", made.len(), len as u64)?;
         let mut checksum = Checksum::default();
         for asked in [&second.keys, &self.data.keys] {
             let asked: Vec<u64> = asked.iter().copied().step_by(asked.len().div_ceil(ASKED)).collect();
-            let found: Vec<u64> = made.get_many(&asked)?.into_iter().map(|value| value.unwrap_or(miss())).collect();
             let expected = |i: usize| right(asked[i]).unwrap_or(miss());
-            checksum = checksum.and(session.check_slice(&what, "values", &found, 0..asked.len(), miss(), expected)?);
+            checksum =
+                checksum.and(session.check_found(&what, &made.get_many(&asked)?, asked.len(), miss(), expected)?);
         }
         // The pairs of both sides that must be read, and the pairs of the result.
         let is_of_batch = operation.ends_with("_sorted") || operation.ends_with("_sorted_on");
@@ -176,11 +176,7 @@ impl<'a> Combinations<'a> {
 
         // All pairs out of the tree.
         let mut out = new(len)?;
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(keys, values)| Ok(self.tree.on(&session.stream).pairs(keys, values)?),
-        )?;
+        let timing = session.time_call(&mut out, |(keys, values)| self.tree.on(&session.stream).pairs(keys, values))?;
         let checksum = session.check(&"pairs", "keys", &out.0, len, u64::MAX, |i| data.keys[i])?;
         let checksum = checksum.and(session.check(&"pairs", "values", &out.1, len, u64::MAX, |i| data.values[i])?);
         drop(out);
@@ -191,15 +187,10 @@ impl<'a> Combinations<'a> {
         let mut scratch = MergeScratch::new(device, room)?;
         let (keys, values) = new(room)?;
         let mut out = (keys, values, device.alloc::<u64>(1)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values, _)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(keys, values, count)| {
-                let output = PairsMut { keys, values, count };
-                let rule = MergeRule::SecondReplacesFirst;
-                Ok(merge(&session.stream, rule, first, pairs, output, &mut scratch)?)
-            },
-        )?;
+        let rule = MergeRule::SecondReplacesFirst;
+        let timing = session.time_call(&mut out, |(keys, values, count)| {
+            merge(&session.stream, rule, first, pairs, PairsMut { keys, values, count }, &mut scratch)
+        })?;
         session.expect(&"merge", "pairs", out.2.to_vec()?[0], all as u64)?;
         let mut expected = [&data.keys[..], &second.keys].concat();
         // Stable, so that it makes use of the order that there is.
@@ -212,7 +203,7 @@ impl<'a> Combinations<'a> {
         let (keys, values, _) = &out;
         let (mut build, stream) = (BuildScratch::for_sorted(device)?, device.stream()?);
         let (timing, made): (_, Tree) =
-            session.time_making(|| Ok(LaneTree::builder().build_sorted_on(&stream, keys, values, all, &mut build)?))?;
+            session.time_making(|| LaneTree::builder().build_sorted_on(&stream, keys, values, all, &mut build))?;
         session.expect(&"build_sorted_on", "pairs", made.len(), all as u64)?;
         let asked: Vec<u64> = expected.iter().copied().step_by(all.div_ceil(ASKED)).collect();
         let found = made.lower_bound_many(&asked)?;
@@ -223,15 +214,10 @@ impl<'a> Combinations<'a> {
 
         let (keys, values) = new(len)?;
         let mut out = (keys, values, device.alloc::<u64>(1)?);
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values, _)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(keys, values, count)| {
-                let without = Keys { keys: pairs.keys, count: pairs.count };
-                let output = PairsMut { keys, values, count };
-                Ok(subtract(&session.stream, first, without, output, &mut scratch)?)
-            },
-        )?;
+        let without = Keys { keys: pairs.keys, count: pairs.count };
+        let timing = session.time_call(&mut out, |(keys, values, count)| {
+            subtract(&session.stream, first, without, PairsMut { keys, values, count }, &mut scratch)
+        })?;
         let rest = len - second.both;
         session.expect(&"subtract", "pairs", out.2.to_vec()?[0], rest as u64)?;
         let rest_of = |i: usize| (!i.is_multiple_of(second.step)).then(|| data.keys[i]);

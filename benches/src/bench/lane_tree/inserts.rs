@@ -6,7 +6,6 @@ use crate::bench::error::Result;
 use crate::bench::session::Session;
 use lanetree::lane_tree::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Batch, LaneTree, Pool, UpdatePath};
-use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::time::Instant;
@@ -113,6 +112,5 @@ pub(crate) fn all_are_there<W: BenchWord>(
     tree: &LaneTree<W, W>,
     keys: &[W],
 ) -> Result<Checksum> {
-    let found: Vec<W> = tree.get_many(keys)?.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-    session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))
+    session.check_found(&what, &tree.get_many(keys)?, keys.len(), miss(), |i| value_of(keys[i]))
 }
