@@ -60,7 +60,7 @@ impl Output for DeviceMatches {
     }
 }
 
-impl<V: Word> Output for multimap::DeviceJoin<V> {
+impl<V: Word, N: Word> Output for multimap::DeviceJoin<V, N> {
     fn clear(&mut self, stream: &Stream) -> Result<()> {
         (&mut self.offsets, &mut self.probes, &mut self.rows).clear(stream)
     }

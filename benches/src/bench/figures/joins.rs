@@ -8,7 +8,7 @@ use crate::bench::figure::{Measurement, Request, Run};
 use crate::bench::figures::ceilings;
 use crate::bench::lane_tree::combinations::Combinations;
 use crate::bench::plan::main_of;
-use crate::bench::queries::hit_rate;
+use crate::bench::queries::{batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::primitives::{RadixSortScratch, radix_sort};
@@ -120,7 +120,9 @@ impl Subject<'_> {
 
         let mut scratch = JoinScratch::new(&session.device, count)?;
         let mut out = DeviceMatches::new(&session.device, count)?;
-        let timing = session.time_call(&mut out, |out| self.tree.on(&session.stream).join(&keys, &mut scratch, out))?;
+        let timing = session.time_call(&mut out, |out| {
+            self.tree.on(&session.stream).order(batch_order(order)).join(&keys, &mut scratch, out)
+        })?;
         drop(scratch);
         session.expect(&"join", "matches", out.count.to_vec()?[0], hits as u64)?;
         let expected: Vec<u64> = (0..count as u64)

@@ -11,7 +11,9 @@ use crate::bench::queries::{RangeBatch, batch_order};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::multimap::{DeviceJoin, JoinScratch};
-use lanetree::{Closed, DeviceRangeMatches, JoinKind, LaneTree, MultiMap, RangeJoinScratch};
+use lanetree::{
+    AnyKey, Buffer, Closed, DeviceRangeMatches, JoinKind, KeyWord, LaneTree, MultiMap, RangeJoinScratch, Word,
+};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
@@ -68,11 +70,44 @@ fn equi_joins(
     batch: &Batch<u64>,
     (n, order): (usize, Order),
 ) -> Result<()> {
-    let (count, origins) = (batch.queries.len(), &batch.origins);
+    let count = batch.queries.len();
     let probes = session.device.upload(&batch.queries)?;
     for (operation, kind) in
         [("inner", JoinKind::Inner), ("left", JoinKind::Left), ("semi", JoinKind::Semi), ("anti", JoinKind::Anti)]
     {
+        let hits = batch.origins.iter().filter(|origin| !origin.is_miss()).count() as u64;
+        let rows = hits * kind.rows(VALUES as u64) + (count as u64 - hits) * kind.rows(0);
+        let (device, room) = (&session.device, if kind.has_rows() { rows as usize } else { 0 });
+        let join = EquiJoin { map, batch, probes: &probes, kind, operation, order, n };
+        let wide =
+            if kind.has_rows() { DeviceJoin::new(device, count, room)? } else { DeviceJoin::of_probes(device, count)? };
+        join.measure(session, wide)?;
+        let (device, operation) = (&session.device, format!("{operation}, numbers of 4 bytes"));
+        let narrow = match kind.has_rows() {
+            true => DeviceJoin::narrow(device, count, room)?,
+            false => DeviceJoin::narrow_of_probes(device, count)?,
+        };
+        EquiJoin { operation: &operation, ..join }.measure(session, narrow)?;
+    }
+    Ok(())
+}
+
+/// A join of a batch with a map of `n` pairs.
+struct EquiJoin<'a> {
+    map: &'a MultiMap<u64, u32>,
+    batch: &'a Batch<u64>,
+    probes: &'a Buffer<u64>,
+    kind: JoinKind,
+    operation: &'a str,
+    order: Order,
+    n: usize,
+}
+
+impl EquiJoin<'_> {
+    /// Times it, with numbers of probes of a type, and checks all rows.
+    fn measure<N: AnyKey<Bits = N> + Word>(&self, session: &mut Session, mut out: DeviceJoin<u32, N>) -> Result<()> {
+        let Self { map, batch, probes, kind, operation, order, n } = *self;
+        let (count, origins) = (batch.queries.len(), &batch.origins);
         // The probe of each row, and which of its rows it is.
         let mut rows = Vec::new();
         for (probe, origin) in (0_u32..).zip(origins) {
@@ -80,18 +115,14 @@ fn equi_joins(
             rows.extend((0..own as u8).map(|at| (probe, at)));
         }
         let total = rows.len();
-        let mut out = match kind.has_rows() {
-            true => DeviceJoin::new(&session.device, count, total)?,
-            false => DeviceJoin::of_probes(&session.device, count)?,
-        };
         let mut scratch = JoinScratch::new(&session.device, count)?;
         let on = || map.on(&session.stream).order(batch_order(order)).kind(kind);
-        let timing = session.time_call(&mut out, |out| on().join(&probes, &mut scratch, out))?;
+        let timing = session.time_call(&mut out, |out| on().join(probes, &mut scratch, out))?;
         drop(scratch);
         session.expect(&operation, "rows", out.count.to_vec()?[0], total as u64)?;
-        let mut checksum =
-            session.check(&operation, "probes", &out.probes, total, u64::MAX, |at| u64::from(rows[at].0))?;
-        let mut bytes = 8 * total;
+        let number = |at: usize| N::truncate(rows[at].0.into());
+        let mut checksum = session.check(&operation, "probes", &out.probes, total, <N as KeyWord>::MAX, number)?;
+        let mut bytes = size_of::<N>() * total;
         if kind.has_rows() {
             let row = |at: usize| {
                 let (probe, own) = rows[at];
@@ -102,8 +133,8 @@ fn equi_joins(
             bytes += 4 * total + 8 * count;
         }
         push(session, ("joins-equi", "multimap"), (operation, order), (n, count, total), bytes, (timing, checksum));
+        Ok(())
     }
-    Ok(())
 }
 
 fn range(session: &mut Session, request: &Request) -> Result<()> {
