@@ -127,6 +127,7 @@ mod insert;
 mod lookup;
 mod memory;
 mod packing;
+mod pairs;
 mod parts;
 mod ranges;
 mod replaced;
