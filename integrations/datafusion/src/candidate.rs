@@ -100,24 +100,48 @@ impl<'a> Candidate<'a> {
     /// The join as look-ups of one side in the other, and what it costs.
     pub(crate) fn lookup(&self, probe_side: JoinSide, costs: &Costs) -> Result<Option<Found>> {
         let [probes, table] = self.roles(probe_side);
-        let Some(Restricted { scan, columns, conditions }) = restricted(table)? else { return Ok(None) };
+        let Some(side) = restricted(table)? else { return Ok(None) };
         // Probes wait until there are many, which may be never. A nested-loop join of some rows has no costs.
-        if probes.boundedness().is_unbounded() || self.equal.is_empty() && !conditions.is_empty() {
+        if probes.boundedness().is_unbounded() || self.equal.is_empty() && !side.conditions.is_empty() {
             return Ok(None);
         }
-        let Some(mut asked) = self.asked(probe_side, scan, &columns)? else { return Ok(None) };
+        let Some(mut asked) = self.asked(probe_side, side.scan, &side.columns)? else { return Ok(None) };
+        let comparison = self.compared(probe_side, costs, &asked, &side)?;
+        let Restricted { scan, columns, conditions } = side;
+        // Rows that the table's own conditions leave out may be errors for the others.
+        let of_pairs = |column| Some(probes.schema().fields().len() + column);
+        let conditions = conditions.into_iter().map(|condition| moved(condition, &of_pairs));
+        let Some(mut filters) = conditions.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
+        filters.append(&mut asked.rest);
+        asked.rest = filters;
+        let plan = match self.returns_table(probe_side) {
+            true => self.distinct(asked, probe_side, columns, comparison)?,
+            false => self.looked_up(asked, probe_side, columns, comparison)?,
+        };
+        Ok(plan.map(|plan| Found { plan: Arc::new(plan), comparison, table_rows: scan.contents().rows() }))
+    }
+
+    /// What look-ups in a table cost, and the join that they stand for.
+    fn compared(
+        &self,
+        probe_side: JoinSide,
+        costs: &Costs,
+        asked: &Asked,
+        side: &Restricted<'_>,
+    ) -> Result<Comparison> {
+        let [probes, table] = self.roles(probe_side);
         let rows = |plan: &Arc<dyn ExecutionPlan>| -> Result<_> {
             Ok(StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?.num_rows)
         };
-        let (count, table_rows) = (rows(probes)?, scan.contents().rows());
-        let (copies, returns_table) = (asked.indexed.copies(asked.on.keys()), self.returns_table(probe_side));
-        let kind = Kind::of(self.join_type, probe_side);
+        let (count, copies) = (rows(probes)?, asked.indexed.copies(asked.on.keys()));
+        let table_rows = side.scan.contents().rows();
+        let (kind, returns_table) = (Kind::of(self.join_type, probe_side), self.returns_table(probe_side));
         // Without a filter, it returns each probe once, however many rows it has.
         let made = if matches!(kind, Some(Kind::Filter { .. })) && asked.rest.is_empty() { 1.0 } else { copies };
         let joined = if asked.are_all_joined && !returns_table { made } else { 1.0 };
         let mut comparison = match asked.on {
             On::Between { .. } => costs.compare_ranges(count, table_rows),
-            _ if conditions.is_empty() => costs.compare(count, table_rows, made, joined),
+            _ if side.conditions.is_empty() => costs.compare(count, table_rows, made, joined),
             _ => {
                 let kept = (rows(table)?, table.is::<IndexedScanExec>());
                 costs.compare_restricted(count, table_rows, copies, kept)
@@ -126,37 +150,41 @@ impl<'a> Candidate<'a> {
         if !asked.rest.is_empty() {
             comparison = costs.and_filter(comparison, count, copies);
         }
-        // Rows that the table's own conditions leave out may be errors for the others.
-        let probe_columns = probes.schema().fields().len();
-        let conditions =
-            conditions.into_iter().map(|condition| moved(condition, &|column| Some(probe_columns + column)));
-        let Some(mut filters) = conditions.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
-        filters.append(&mut asked.rest);
-        asked.rest = filters;
+        Ok(if returns_table { costs.and_distinct(comparison, count) } else { comparison })
+    }
+
+    /// The join's own schema, and which of its columns are returned.
+    fn schema(&self) -> (SchemaRef, Vec<usize>) {
         let [left, right] = self.sides;
         let schema: SchemaRef = Arc::new(build_join_schema(&left.schema(), &right.schema(), &self.join_type).0);
         let output = self.projection.clone().unwrap_or_else(|| (0..schema.fields().len()).collect());
-        let plan = if returns_table {
-            comparison = costs.and_distinct(comparison, count);
-            self.distinct(asked, probe_side, columns, &output, comparison)?
-        } else {
-            let mut probes = probes.clone();
-            if self.is_null_aware {
-                let (On::Equal { key, .. }, []) = (&asked.on, &asked.rest[..]) else { return Ok(None) };
-                // (Among no rows, there is a null, and no row is like it.)
-                if table_rows == 0 || asked.indexed.null_count() > 0 {
-                    return Ok(None);
-                }
-                probes = Arc::new(FilterExec::try_new(Arc::new(IsNotNullExpr::new(key.clone())), probes)?);
-            }
-            let Asked { indexed, on: condition, rest: filters, .. } = asked;
-            let shape = Shape { join_type: self.join_type, probe_side, schema, condition, columns, filters };
-            if !shape.is_lookup() {
+        (schema, output)
+    }
+
+    /// The look-up of each probe.
+    fn looked_up(
+        &self,
+        asked: Asked,
+        probe_side: JoinSide,
+        columns: Vec<usize>,
+        comparison: Comparison,
+    ) -> Result<Option<IndexLookupExec>> {
+        let mut probes = self.roles(probe_side)[0].clone();
+        let Asked { indexed, on: condition, rest: filters, .. } = asked;
+        if self.is_null_aware {
+            let (On::Equal { key, .. }, []) = (&condition, &filters[..]) else { return Ok(None) };
+            // (A null is not among no rows.)
+            if indexed.contents.rows() == 0 || indexed.null_count() > 0 {
                 return Ok(None);
             }
-            Some(IndexLookupExec::new(indexed, probes, Arc::new(shape), output, Some(comparison))?)
-        };
-        Ok(plan.map(|plan| Found { plan: Arc::new(plan), comparison, table_rows }))
+            probes = Arc::new(FilterExec::try_new(Arc::new(IsNotNullExpr::new(key.clone())), probes)?);
+        }
+        let (schema, output) = self.schema();
+        let shape = Shape { join_type: self.join_type, probe_side, schema, condition, columns, filters };
+        if !shape.is_lookup() {
+            return Ok(None);
+        }
+        IndexLookupExec::new(indexed, probes, Arc::new(shape), output, Some(comparison)).map(Some)
     }
 
     /// Whether the join returns rows of the table, each once.
@@ -173,7 +201,6 @@ impl<'a> Candidate<'a> {
         asked: Asked,
         probe_side: JoinSide,
         columns: Vec<usize>,
-        output: &[usize],
         comparison: Comparison,
     ) -> Result<Option<IndexLookupExec>> {
         let Asked { indexed, on, rest, .. } = asked;
@@ -209,7 +236,7 @@ impl<'a> Candidate<'a> {
         let before = if probe_side == JoinSide::Left { left.fields().len() } else { 0 };
         let schema: SchemaRef = Arc::new(build_join_schema(&left, &right, &JoinType::Inner).0);
         let shape = Shape { join_type: JoinType::Inner, probe_side, schema, condition, columns, filters };
-        let output = output.iter().map(|at| at + before).collect();
+        let output = self.schema().1.into_iter().map(|at| at + before).collect();
         IndexLookupExec::new(indexed, distinct, Arc::new(shape), output, Some(comparison)).map(Some)
     }
 

@@ -133,7 +133,7 @@ impl DisplayAs for IndexLookupExec {
         write!(f, ", index={columns}{name}, device={}", self.indexed.device())?;
         if !filters.is_empty() {
             let filters: Vec<_> = filters.iter().map(ToString::to_string).collect();
-            write!(f, ", filters=[{}]", filters.join(", "))?;
+            write!(f, ", pair_filters=[{}]", filters.join(", "))?;
         }
         if let Some(comparison) = &self.comparison {
             write!(f, ", {comparison}")?;

@@ -349,7 +349,7 @@ async fn a_filtered_table_is_looked_up_in_and_pairs_are_filtered() {
             "SELECT count(*), sum(i.a) FROM t JOIN i ON t.k = i.k WHERE t.a > 20 AND",
         ] {
             let plan = sessions.check(&format!("{sql} ({filter})")).await;
-            assert!(plan.contains("IndexLookupExec") && plan.contains(", filters=["), "{sql} {filter}\n{plan}");
+            assert!(plan.contains("IndexLookupExec") && plan.contains("pair_filters=["), "{sql} {filter}\n{plan}");
         }
         for sql in [
             format!("SELECT * FROM t LEFT JOIN i ON t.k = i.k AND ({filter})"),
@@ -358,7 +358,7 @@ async fn a_filtered_table_is_looked_up_in_and_pairs_are_filtered() {
             format!("SELECT * FROM i WHERE EXISTS (SELECT 1 FROM t WHERE t.k = i.k) AND ({filter})"),
         ] {
             let plan = sessions.check(&sql).await;
-            assert!(plan.contains("IndexLookupExec") && plan.contains(", filters=["), "{sql}\n{plan}");
+            assert!(plan.contains("IndexLookupExec") && plan.contains("pair_filters=["), "{sql}\n{plan}");
         }
     }
     let sql = "SELECT * FROM t JOIN (SELECT * FROM i ORDER BY a LIMIT 5) AS i ON t.k = i.k";
