@@ -271,16 +271,19 @@ impl<'a> Candidate<'a> {
             over_both.collect()
         };
         // The index whose first columns are the most keys, of those one that has no others, and of those the one with the fewest rows.
-        let mut best: Option<((usize, bool, f64), Indexed, Vec<usize>)> = None;
+        let rank = |indexed: &Indexed, places: &[usize]| {
+            (places.len(), places.len() == indexed.columns().len(), -indexed.copies(places.len()))
+        };
+        let mut best: Option<(Indexed, Vec<usize>)> = None;
         for indexed in table.contents().all() {
             let place = |column: &usize| equal.iter().position(|(.., number, _)| number == column);
             let places: Vec<_> = indexed.columns().iter().map_while(place).collect();
-            let rank = (places.len(), places.len() == indexed.columns().len(), -indexed.copies(places.len()));
-            if !places.is_empty() && best.as_ref().is_none_or(|(of_best, ..)| rank > *of_best) {
-                best = Some((rank, indexed, places));
+            let own = rank(&indexed, &places);
+            if !places.is_empty() && best.as_ref().is_none_or(|(other, of_other)| own > rank(other, of_other)) {
+                best = Some((indexed, places));
             }
         }
-        if let Some((_, indexed, places)) = best {
+        if let Some((indexed, places)) = best {
             let used: Vec<_> = places.iter().map(|place| equal[*place].3).collect();
             let Some(mut rest) = conditions(self.filter, &[])? else { return Ok(None) };
             for (_, (left, right)) in self.equal.iter().enumerate().filter(|(at, _)| !used.contains(at)) {
