@@ -114,7 +114,7 @@ impl PlanCodec {
     fn parts(
         &self,
         message: &Lookup,
-        input: &Schema,
+        (input, table): (&Schema, &Schema),
         (ctx, converter): (&TaskContext, &dyn PhysicalProtoConverterExtension),
     ) -> Result<LookupParts> {
         let schema = message.schema.as_ref().ok_or_else(|| missing("a join's schema"))?;
@@ -125,15 +125,17 @@ impl PlanCodec {
         let indexed: Vec<_> =
             message.indexed.iter().map(|column| Column::new(&column.name, narrow(column.at))).collect();
         let condition = match (message.condition(), &keys[..]) {
-            (Match::Equal, [key]) if let [indexed] = &indexed[..] => {
+            (Match::Equal, [key]) if let ([_], [indexed]) = (&message.index[..], &indexed[..]) => {
                 On::Equal { key: key.clone(), indexed: indexed.clone() }
             }
-            (Match::Equal, [_, _, ..]) if indexed.len() == keys.len() => On::AllEqual { keys, indexed },
+            (Match::Equal, [_, ..]) if indexed.len() == keys.len() => On::AllEqual { keys, indexed },
             (Match::LastUpTo, [key]) => On::AsOf { key: key.clone(), forward: false },
             (Match::FirstFrom, [key]) => On::AsOf { key: key.clone(), forward: true },
             (Match::Between, [low, high]) => On::Between { low: low.clone(), high: high.clone() },
             _ => return Err(missing("a condition, or its keys")),
         };
+        let pairs = Schema::new(input.fields().iter().chain(table.fields()).cloned().collect::<Vec<_>>());
+        let filters = message.filters.iter().map(|filter| converter.proto_to_physical_expr(filter, &pairs, &decoding));
         Ok(LookupParts {
             index: all_narrow(&message.index),
             join_type: message.join_type.parse::<JoinType>()?,
@@ -142,6 +144,7 @@ impl PlanCodec {
             condition,
             columns: all_narrow(&message.columns),
             output: all_narrow(&message.output),
+            filters: filters.collect::<Result<_>>()?,
         })
     }
 
@@ -154,19 +157,21 @@ impl PlanCodec {
             On::Between { low, high } => (Match::Between, vec![low, high], Vec::new()),
         };
         let schema = (&*parts.schema).try_into();
+        let sent = |expr| converter.physical_expr_to_proto(expr, self);
         Ok(Lookup {
             index: wide(&parts.index),
             join_type: parts.join_type.to_string(),
             probes_are_left: parts.probe_side == JoinSide::Left,
             schema: Some(schema.map_err(|error| internal_datafusion_err!("a schema that cannot be sent: {error}"))?),
             condition: condition as i32,
-            keys: keys.into_iter().map(|key| converter.physical_expr_to_proto(key, self)).collect::<Result<_>>()?,
+            keys: keys.into_iter().map(sent).collect::<Result<_>>()?,
             indexed: indexed
                 .into_iter()
                 .map(|column| IndexedColumn { name: column.name().to_owned(), at: column.index() as u64 })
                 .collect(),
             columns: wide(&parts.columns),
             output: wide(&parts.output),
+            filters: parts.filters.iter().map(sent).collect::<Result<_>>()?,
         })
     }
 }
@@ -235,7 +240,8 @@ impl PhysicalExtensionCodec for PlanCodec {
         Ok(match (&kind, &table) {
             (Some(Kind::Scan(message)), Table::Whole(table)) => Arc::new(scan(table, message)?),
             (Some(Kind::Lookup(message)), Table::Whole(table)) => {
-                let parts = self.parts(message, &probes()?.schema(), (ctx, converter))?;
+                let (input, own) = (probes()?.schema(), table.schema());
+                let parts = self.parts(message, (&input, &own), (ctx, converter))?;
                 Arc::new(IndexLookupExec::of_parts(table, probes()?, parts)?)
             }
             (Some(Kind::ShardScan(ShardScan { columns, only })), Table::Sharded(shards)) => {
@@ -243,7 +249,7 @@ impl PhysicalExtensionCodec for PlanCodec {
             }
             (Some(Kind::ShardedLookup(message)), Table::Sharded(shards)) => {
                 let lookup = message.lookup.as_ref().ok_or_else(|| missing("a look-up"))?;
-                let parts = self.parts(lookup, &probes()?.schema(), (ctx, converter))?;
+                let parts = self.parts(lookup, (&*probes()?.schema(), &Schema::empty()), (ctx, converter))?;
                 Arc::new(ShardedLookupExec::new(&self.tables, shards, probes()?, parts, narrow(message.partitions))?)
             }
             (Some(_), _) => return Err(missing("a node for such a table")),

@@ -333,6 +333,7 @@ fn lookup(node: &Arc<dyn ExecutionPlan>, partitions: usize) -> Result<Option<Arc
             condition: On::Equal { key: key.clone(), indexed: column.clone() },
             columns: scan.columns().to_vec(),
             output,
+            filters: Vec::new(),
         };
         let lookup = ShardedLookupExec::new(scan.tables(), shards, probes.clone(), parts, partitions)?;
         return Ok(Some(Arc::new(lookup)));

@@ -5,7 +5,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue, internal_datafusi
 use datafusion_proto::protobuf::PhysicalExprNode;
 
 /// What the messages of this crate begin with; others are Ballista's.
-pub(crate) const MAGIC: &[u8] = b"lanetree\x004";
+pub(crate) const MAGIC: &[u8] = b"lanetree\x005";
 
 /// A node of a plan.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -129,6 +129,8 @@ pub(crate) struct Lookup {
     pub(crate) columns: Vec<u64>,
     #[prost(uint64, repeated, tag = "9")]
     pub(crate) output: Vec<u64>,
+    #[prost(message, repeated, tag = "10")]
+    pub(crate) filters: Vec<PhysicalExprNode>,
 }
 
 /// Which rows a key matches.

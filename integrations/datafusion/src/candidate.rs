@@ -5,17 +5,15 @@ use crate::costs::{Comparison, Costs};
 use crate::lookup::IndexLookupExec;
 use crate::packing::value_type;
 use crate::scan::IndexedScanExec;
-use crate::shape::{Kind, On, Shape};
+use crate::shape::{Kind, On, Shape, moved};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column};
-use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{PhysicalExprRef, conjunction, split_conjunction};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, IsNotNullExpr};
+use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
-use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -32,6 +30,8 @@ pub(crate) struct Candidate<'a> {
     /// What else pairs are to meet.
     filter: Option<&'a JoinFilter>,
     projection: Option<Vec<usize>>,
+    /// Whether it stands for `NOT IN`: no row differs from a null.
+    is_null_aware: bool,
 }
 
 /// A plan with a look-up that stands for a join.
@@ -39,15 +39,13 @@ pub(crate) struct Found {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     pub(crate) comparison: Comparison,
     pub(crate) table_rows: usize,
-    /// How many rows a value of the index has, on the average.
-    copies: f64,
 }
 
 /// What a join asks of an index.
 struct Asked {
     indexed: Indexed,
     on: On,
-    /// What pairs are to meet in addition, over the columns of the left and then of the right side.
+    /// What pairs are to meet in addition, over the columns of the probes and then all columns of the table.
     rest: Vec<PhysicalExprRef>,
     /// Whether a hash join makes all pairs that the index finds: not if it has more keys.
     are_all_joined: bool,
@@ -65,8 +63,9 @@ impl<'a> Candidate<'a> {
                 equal: join.on(),
                 filter: join.filter(),
                 projection: join.projection.as_ref().map(|columns| columns.to_vec()),
+                is_null_aware: join.null_aware,
             };
-            ((!join.null_aware).then_some(candidate)?, join.null_equality())
+            (candidate, join.null_equality())
         } else if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
             let candidate = Self {
                 sides: [join.left(), join.right()],
@@ -74,6 +73,7 @@ impl<'a> Candidate<'a> {
                 equal: join.on(),
                 filter: join.filter().as_ref(),
                 projection: None,
+                is_null_aware: false,
             };
             (candidate, join.null_equality())
         } else {
@@ -84,121 +84,107 @@ impl<'a> Candidate<'a> {
                 equal: &[],
                 filter: Some(join.filter()?),
                 projection: join.projection().as_ref().map(|columns| columns.to_vec()),
+                is_null_aware: false,
             };
             (candidate, NullEquality::NullEqualsNothing)
         };
         (nulls == NullEquality::NullEqualsNothing).then_some(candidate)
     }
 
-    /// The join as look-ups of one side in the other, and what it costs.
-    pub(crate) fn lookup(&self, probe_side: JoinSide, costs: &Costs) -> Result<Option<Found>> {
+    /// The probes and the table, of the sides.
+    fn roles(&self, probe_side: JoinSide) -> [&'a Arc<dyn ExecutionPlan>; 2] {
         let [left, right] = self.sides;
-        let is_left = probe_side == JoinSide::Left;
-        let (probes, table) = if is_left { (left, right) } else { (right, left) };
-        let Some(Restricted { scan, columns, conditions }) = restricted(table)? else { return Ok(None) };
-        if conditions.is_empty() {
-            return self.lookup_in_all(probe_side, costs, Vec::new());
-        }
-        // The filter is tried on pairs; of other joins, it says which rows have one.
-        if self.join_type != JoinType::Inner || self.equal.is_empty() {
-            return Ok(None);
-        }
-        // The same join with all rows of the table, and with the columns that the conditions are on as the last ones of its side.
-        let (given, mut wide) = (columns.len(), columns);
-        for column in conditions.iter().flat_map(collect_columns) {
-            if !wide.contains(&column.index()) {
-                wide.push(column.index());
-            }
-        }
-        let all: Arc<dyn ExecutionPlan> =
-            Arc::new(IndexedScanExec::of_all(scan.contents().clone(), Some(&wide), None, 1, 1)?);
-        let probe_columns = probes.schema().fields().len();
-        let (left_given, left_wide) = if is_left { (probe_columns, probe_columns) } else { (given, wide.len()) };
-        let place = |at: usize| if at < left_given { at } else { at - left_given + left_wide };
-        let count = probe_columns + given;
-        let output = self.projection.clone().unwrap_or_else(|| (0..count).collect()).into_iter().map(place).collect();
-        let from = if is_left { probe_columns } else { 0 };
-        let of_pairs =
-            |condition| moved(condition, &|column| wide.iter().position(|own| *own == column).map(|at| from + at));
-        let Some(of_pairs) = conditions.into_iter().map(of_pairs).collect::<Result<Option<Vec<_>>>>()? else {
-            return Ok(None);
-        };
-        let sides = if is_left { [probes, &all] } else { [&all, probes] };
-        let unrestricted = Candidate {
-            sides,
-            join_type: self.join_type,
-            equal: self.equal,
-            filter: self.filter,
-            projection: Some(output),
-        };
-        let Some(found) = unrestricted.lookup_in_all(probe_side, costs, of_pairs)? else { return Ok(None) };
-        let rows = |plan: &Arc<dyn ExecutionPlan>| -> Result<_> {
-            Ok(StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?.num_rows)
-        };
-        let kept = (rows(table)?, table.is::<IndexedScanExec>());
-        let comparison = costs.compare_restricted(rows(probes)?, found.table_rows, found.copies, kept);
-        Ok(Some(Found { comparison, ..found }))
+        if probe_side == JoinSide::Left { [left, right] } else { [right, left] }
     }
 
-    /// The same if the table's side is all of its rows; pairs are to meet some conditions more.
-    fn lookup_in_all(
+    /// The join as look-ups of one side in the other, and what it costs.
+    pub(crate) fn lookup(&self, probe_side: JoinSide, costs: &Costs) -> Result<Option<Found>> {
+        let [probes, table] = self.roles(probe_side);
+        let Some(side) = restricted(table)? else { return Ok(None) };
+        // Probes wait until there are many, which may be never. A nested-loop join of some rows has no costs.
+        if probes.boundedness().is_unbounded() || self.equal.is_empty() && !side.conditions.is_empty() {
+            return Ok(None);
+        }
+        let Some(mut asked) = self.asked(probe_side, side.scan, &side.columns)? else { return Ok(None) };
+        let comparison = self.compared(probe_side, costs, &asked, &side)?;
+        let Restricted { scan, columns, conditions } = side;
+        // Rows that the table's own conditions leave out may be errors for the others.
+        let of_pairs = |column| Some(probes.schema().fields().len() + column);
+        let conditions = conditions.into_iter().map(|condition| moved(condition, &of_pairs));
+        let Some(mut filters) = conditions.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
+        filters.append(&mut asked.rest);
+        asked.rest = filters;
+        let plan = match self.returns_table(probe_side) {
+            true => self.distinct(asked, probe_side, columns, comparison)?,
+            false => self.looked_up(asked, probe_side, columns, comparison)?,
+        };
+        Ok(plan.map(|plan| Found { plan: Arc::new(plan), comparison, table_rows: scan.contents().rows() }))
+    }
+
+    /// What look-ups in a table cost, and the join that they stand for.
+    fn compared(
         &self,
         probe_side: JoinSide,
         costs: &Costs,
-        conditions: Vec<PhysicalExprRef>,
-    ) -> Result<Option<Found>> {
+        asked: &Asked,
+        side: &Restricted<'_>,
+    ) -> Result<Comparison> {
+        let [probes, table] = self.roles(probe_side);
+        let rows = |plan: &Arc<dyn ExecutionPlan>| -> Result<_> {
+            Ok(StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?.num_rows)
+        };
+        let (count, copies) = (rows(probes)?, asked.indexed.copies(asked.on.keys()));
+        let table_rows = side.scan.contents().rows();
+        let (kind, returns_table) = (Kind::of(self.join_type, probe_side), self.returns_table(probe_side));
+        // Without a filter, it returns each probe once, however many rows it has.
+        let made = if matches!(kind, Some(Kind::Filter { .. })) && asked.rest.is_empty() { 1.0 } else { copies };
+        let joined = if asked.are_all_joined && !returns_table { made } else { 1.0 };
+        let mut comparison = match asked.on {
+            On::Between { .. } => costs.compare_ranges(count, table_rows),
+            _ if side.conditions.is_empty() => costs.compare(count, table_rows, made, joined),
+            _ => {
+                let kept = (rows(table)?, table.is::<IndexedScanExec>());
+                costs.compare_restricted(count, table_rows, copies, kept)
+            }
+        };
+        if !asked.rest.is_empty() {
+            comparison = costs.and_filter(comparison, count, copies);
+        }
+        Ok(if returns_table { costs.and_distinct(comparison, count) } else { comparison })
+    }
+
+    /// The join's own schema, and which of its columns are returned.
+    fn schema(&self) -> (SchemaRef, Vec<usize>) {
         let [left, right] = self.sides;
-        let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
-        let Some((scan, columns)) = scan_of(table, false).filter(|(scan, _)| scan.is_bare()) else { return Ok(None) };
-        // Probes wait until there are many, which may be never.
-        if probes.boundedness().is_unbounded() {
-            return Ok(None);
-        }
-        let Some(mut asked) = self.asked(probe_side, scan, &columns)? else { return Ok(None) };
-        asked.rest.extend(conditions);
-        // A pair that does not meet all conditions may be the only one of its row.
-        if self.join_type != JoinType::Inner && !asked.rest.is_empty() {
-            return Ok(None);
-        }
-        let rows = StatisticsContext::new().compute(&**probes, &StatisticsArgs::new())?.num_rows;
-        let (table_rows, copies) = (scan.contents().rows(), asked.indexed.copies());
         let schema: SchemaRef = Arc::new(build_join_schema(&left.schema(), &right.schema(), &self.join_type).0);
         let output = self.projection.clone().unwrap_or_else(|| (0..schema.fields().len()).collect());
-        if self.returns_table(probe_side) {
-            let comparison = costs.compare_distinct(rows, table_rows, copies);
-            let plan = self.distinct(asked, probe_side, columns, &output, comparison)?;
-            return Ok(plan.map(|plan| Found { plan, comparison, table_rows, copies }));
+        (schema, output)
+    }
+
+    /// The look-up of each probe.
+    fn looked_up(
+        &self,
+        asked: Asked,
+        probe_side: JoinSide,
+        columns: Vec<usize>,
+        comparison: Comparison,
+    ) -> Result<Option<IndexLookupExec>> {
+        let mut probes = self.roles(probe_side)[0].clone();
+        let Asked { indexed, on: condition, rest: filters, .. } = asked;
+        if self.is_null_aware {
+            let (On::Equal { key, .. }, []) = (&condition, &filters[..]) else { return Ok(None) };
+            // (A null is not among no rows.)
+            if indexed.contents.rows() == 0 || indexed.null_count() > 0 {
+                return Ok(None);
+            }
+            probes = Arc::new(FilterExec::try_new(Arc::new(IsNotNullExpr::new(key.clone())), probes)?);
         }
-        let Asked { indexed, on, rest, are_all_joined } = asked;
-        let shape = Shape { join_type: self.join_type, probe_side, schema, condition: on, columns };
+        let (schema, output) = self.schema();
+        let shape = Shape { join_type: self.join_type, probe_side, schema, condition, columns, filters };
         if !shape.is_lookup() {
             return Ok(None);
         }
-        let comparison = match shape.condition {
-            On::Between { .. } => costs.compare_ranges(rows, table_rows),
-            // A filter returns each probe once, however many rows it has.
-            _ if matches!(shape.kind(), Some(Kind::Filter { .. })) => costs.compare(rows, table_rows, 1.0, 1.0),
-            _ => costs.compare(rows, table_rows, copies, if are_all_joined { copies } else { 1.0 }),
-        };
-        let comparison = if rest.is_empty() { comparison } else { costs.and_filter(comparison, rows, copies) };
-        // The columns that are returned, and then those that only conditions are on: what is above the filter counts its columns, and what is
-        // below it counts these, and the engine (55.2) takes the one for the other if it moves a projection.
-        let (returned, mut wide) = (output.len(), output);
-        for column in rest.iter().flat_map(collect_columns) {
-            if !wide.contains(&column.index()) {
-                wide.push(column.index());
-            }
-        }
-        let place = |column: usize| wide.iter().position(|own| *own == column);
-        let has_rest = !rest.is_empty();
-        let Some(rest) = moved(conjunction(rest), &place)? else { return Ok(None) };
-        let mut plan: Arc<dyn ExecutionPlan> =
-            Arc::new(IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), wide, Some(comparison))?);
-        if has_rest {
-            let filter = FilterExecBuilder::new(rest, plan).apply_projection(Some((0..returned).collect()))?;
-            plan = Arc::new(filter.build()?);
-        }
-        Ok(Some(Found { plan, comparison, table_rows, copies }))
+        IndexLookupExec::new(indexed, probes, Arc::new(shape), output, Some(comparison)).map(Some)
     }
 
     /// Whether the join returns rows of the table, each once.
@@ -209,23 +195,25 @@ impl<'a> Candidate<'a> {
         )
     }
 
-    /// The rows of the table that probes find, each once: by look-ups of the distinct keys.
+    /// The rows of the table that probes find, each once: by look-ups of the distinct keys; `None` if conditions are on the probes, too.
     fn distinct(
         &self,
         asked: Asked,
         probe_side: JoinSide,
         columns: Vec<usize>,
-        output: &[usize],
         comparison: Comparison,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Asked { indexed, on, .. } = asked;
-        let [left, right] = self.sides;
-        let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
+    ) -> Result<Option<IndexLookupExec>> {
+        let Asked { indexed, on, rest, .. } = asked;
+        let [probes, table] = self.roles(probe_side);
         let keys = match &on {
             On::Equal { key, .. } => core::slice::from_ref(key),
             On::AllEqual { keys, .. } => &keys[..],
             On::AsOf { .. } | On::Between { .. } => return Ok(None),
         };
+        let (before, count) = (probes.schema().fields().len(), keys.len());
+        let of_table = |column: usize| column.checked_sub(before).map(|column| count + column);
+        let filters = rest.into_iter().map(|condition| moved(condition, &of_table));
+        let Some(filters) = filters.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
         let name = |at: usize| format!("key {at}");
         let groups = keys.iter().enumerate().map(|(at, key)| (key.clone(), name(at))).collect();
         let groups = PhysicalGroupBy::new_single(groups);
@@ -247,18 +235,15 @@ impl<'a> Candidate<'a> {
         };
         let before = if probe_side == JoinSide::Left { left.fields().len() } else { 0 };
         let schema: SchemaRef = Arc::new(build_join_schema(&left, &right, &JoinType::Inner).0);
-        let shape = Shape { join_type: JoinType::Inner, probe_side, schema, condition, columns };
-        let output = output.iter().map(|at| at + before).collect();
-        let lookup = IndexLookupExec::new(indexed, distinct, Arc::new(shape), output, Some(comparison))?;
-        Ok(Some(Arc::new(lookup)))
+        let shape = Shape { join_type: JoinType::Inner, probe_side, schema, condition, columns, filters };
+        let output = self.schema().1.into_iter().map(|at| at + before).collect();
+        IndexLookupExec::new(indexed, distinct, Arc::new(shape), output, Some(comparison)).map(Some)
     }
 
     /// What the join asks of an index of a table, some columns of which are its side.
     fn asked(&self, probe_side: JoinSide, table: &IndexedScanExec, columns: &[usize]) -> Result<Option<Asked>> {
-        let [left, right] = self.sides;
-        let (probes, right_from) =
-            (if probe_side == JoinSide::Left { left } else { right }, left.schema().fields().len());
-        let probes = probes.schema();
+        let probes = self.roles(probe_side)[0].schema();
+        let of_table = |column: usize| Some(probes.fields().len() + columns.get(column)?);
         let is_of_type = |key: &PhysicalExprRef, column: usize| -> Result<bool> {
             Ok(value_type(&key.data_type(&probes)?) == table.contents().value_type(column))
         };
@@ -280,24 +265,21 @@ impl<'a> Candidate<'a> {
             let over_both = rest.map(|(_, part)| {
                 moved(part.clone(), &|column| {
                     let place = filter?.column_indices().get(column)?;
-                    match place.side {
-                        JoinSide::Left => Some(place.index),
-                        JoinSide::Right => Some(right_from + place.index),
-                        JoinSide::None => None,
-                    }
+                    if place.side == probe_side { Some(place.index) } else { of_table(place.index) }
                 })
             });
             over_both.collect()
         };
-        // The index on the most columns, and of those the one whose values have the fewest rows.
+        // The index whose first columns are the most keys, of those one that has no others, and of those the one with the fewest rows.
+        let rank = |indexed: &Indexed, places: &[usize]| {
+            (places.len(), places.len() == indexed.columns().len(), -indexed.copies(places.len()))
+        };
         let mut best: Option<(Indexed, Vec<usize>)> = None;
         for indexed in table.contents().all() {
             let place = |column: &usize| equal.iter().position(|(.., number, _)| number == column);
-            let Some(places) = indexed.columns().iter().map(place).collect::<Option<Vec<_>>>() else { continue };
-            let is_better = best
-                .as_ref()
-                .is_none_or(|(other, of_other)| (places.len(), -indexed.copies()) > (of_other.len(), -other.copies()));
-            if is_better {
+            let places: Vec<_> = indexed.columns().iter().map_while(place).collect();
+            let own = rank(&indexed, &places);
+            if !places.is_empty() && best.as_ref().is_none_or(|(other, of_other)| own > rank(other, of_other)) {
                 best = Some((indexed, places));
             }
         }
@@ -305,15 +287,16 @@ impl<'a> Candidate<'a> {
             let used: Vec<_> = places.iter().map(|place| equal[*place].3).collect();
             let Some(mut rest) = conditions(self.filter, &[])? else { return Ok(None) };
             for (_, (left, right)) in self.equal.iter().enumerate().filter(|(at, _)| !used.contains(at)) {
-                let right = moved(right.clone(), &|column| Some(right_from + column))?;
-                let Some(right) = right else { return Ok(None) };
-                rest.push(Arc::new(BinaryExpr::new(left.clone(), Operator::Eq, right)));
+                let (key, own) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
+                let Some(own) = moved(own.clone(), &of_table)? else { return Ok(None) };
+                rest.push(Arc::new(BinaryExpr::new(key.clone(), Operator::Eq, own)));
             }
-            let (keys, indexed_columns): (Vec<_>, Vec<_>) =
+            let (mut keys, mut indexed_columns): (Vec<_>, Vec<_>) =
                 places.iter().map(|place| (equal[*place].0.clone(), equal[*place].1.clone())).unzip();
-            let on = match (&keys[..], &indexed_columns[..]) {
-                ([key], [indexed]) => On::Equal { key: key.clone(), indexed: indexed.clone() },
-                _ => On::AllEqual { keys, indexed: indexed_columns },
+            let on = if indexed.packing().is_none() {
+                On::Equal { key: keys.remove(0), indexed: indexed_columns.remove(0) }
+            } else {
+                On::AllEqual { keys, indexed: indexed_columns }
             };
             return Ok(Some(Asked { indexed, on, rest, are_all_joined: used.len() == self.equal.len() }));
         }
@@ -442,18 +425,4 @@ fn bounds(filter: &JoinFilter, probe_side: JoinSide) -> Result<Vec<End>> {
         }
     }
     Ok(bounds)
-}
-
-/// An expression over columns at other places; `None` if one has no place.
-fn moved(expr: PhysicalExprRef, place: &dyn Fn(usize) -> Option<usize>) -> Result<Option<PhysicalExprRef>> {
-    let mut has_places = true;
-    let moved = expr.transform(|node| {
-        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
-        let Some(at) = place(column.index()) else {
-            has_places = false;
-            return Ok(Transformed::no(node));
-        };
-        Ok(Transformed::yes(Arc::new(Column::new(column.name(), at)) as PhysicalExprRef))
-    });
-    Ok(Some(moved.data()?).filter(|_| has_places))
 }

@@ -305,8 +305,11 @@ impl Indexed {
         self.sole().is_some_and(|index| index.is_unique())
     }
 
-    /// How many rows a value has, on the average.
-    pub(crate) fn copies(&self) -> f64 {
+    /// How many rows have the same values of its first columns, on the average.
+    pub(crate) fn copies(&self, columns: usize) -> f64 {
+        if let Some(copies) = columns.checked_sub(1).and_then(|at| self.own().copies.get(at)) {
+            return *copies;
+        }
         let runs = || self.own().runs.iter().map(|run| &run.index);
         let keys: u64 = runs().map(|index| index.keys_len()).sum();
         runs().map(|index| index.len()).sum::<u64>() as f64 / keys.max(1) as f64

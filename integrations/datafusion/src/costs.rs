@@ -64,14 +64,13 @@ impl Costs {
         Comparison { costs: Some((look_up, hash_join)), ..Comparison::default() }
     }
 
-    /// What finding the rows of an indexed table whose values are among so many probes takes, each row once: the distinct probes are looked
-    /// up.
-    pub(crate) fn compare_distinct(&self, probes: Precision<usize>, table: usize, copies: f64) -> Comparison {
-        let mut comparison = self.compare(probes, table, copies, 1.0);
-        if let (Some((look_up, _)), Some(&probes)) = (&mut comparison.costs, probes.get_value()) {
+    /// A comparison if the probes are made distinct before they are looked up, by a hash table.
+    pub(crate) fn and_distinct(&self, mut compared: Comparison, probes: Precision<usize>) -> Comparison {
+        if let (Some((look_up, _)), Some(&probes)) = (&mut compared.costs, probes.get_value()) {
             *look_up += probes as f64 * self.build;
         }
-        Comparison { needs_sizes: true, ..comparison }
+        compared.needs_sizes = true;
+        compared
     }
 
     /// What joining so many probes with those rows of an indexed table takes that meet conditions: a hash join is of these, which are so many
@@ -216,8 +215,9 @@ mod tests {
     fn what_is_done_beside_look_ups_is_counted() {
         let costs = Costs { look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], row: 1.0, scan: 4.0, ..Costs::ALWAYS };
         let probes = Precision::Exact(100);
-        assert_eq!(costs.compare_distinct(probes, 1000, 3.0).costs, Some((1000.0 + 200.0 + 3000.0, 5000.0)));
-        assert!(!costs.compare_distinct(Precision::Absent, 1000, 3.0).prefers_look_up());
+        let distinct = |probes| costs.and_distinct(costs.compare(probes, 1000, 3.0, 1.0), probes);
+        assert_eq!(distinct(probes).costs, Some((1000.0 + 200.0 + 3000.0, 5000.0)));
+        assert!(!distinct(Precision::Absent).prefers_look_up());
         assert!(!costs.and_filter(Comparison::default(), Precision::Absent, 3.0).prefers_look_up());
         let joined = costs.compare(probes, 1000, 3.0, 1.0);
         assert_eq!(costs.and_filter(joined, probes, 3.0).costs, Some((1200.0 + 1200.0, 5000.0)));

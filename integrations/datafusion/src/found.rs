@@ -1,6 +1,7 @@
 //! What was found for a batch of probes and is not returned yet.
 
 use crate::contents::{Indexed, batch_of};
+use crate::pairs::{PairFilter, Pairs};
 use crate::runs::RunLists;
 use crate::shape::Source;
 use datafusion::arrow::array::{Array, ArrayBuilder, ArrayRef, BooleanArray, RecordBatch, UInt64Array, UInt64Builder};
@@ -12,8 +13,10 @@ use lanetree_arrow::Join;
 
 /// A batch of the input, and its answers.
 pub(crate) struct Found {
-    pub(crate) probes: RecordBatch,
-    pub(crate) answers: Answers,
+    probes: RecordBatch,
+    answers: Answers,
+    /// With a filter: the first probe that may not have been returned yet.
+    next: u64,
 }
 
 pub(crate) enum Answers {
@@ -67,44 +70,57 @@ pub(crate) struct Output {
     pub(crate) indexed: Indexed,
     pub(crate) sources: Vec<Source>,
     pub(crate) schema: SchemaRef,
+    /// Of pairs; with one, probes without a row have no pair.
+    pub(crate) filter: Option<PairFilter>,
     pub(crate) batch_size: usize,
 }
 
 impl Found {
+    pub(crate) fn new(probes: RecordBatch, answers: Answers) -> Self {
+        Self { probes, answers, next: 0 }
+    }
+
     /// The next batch of results, if there are more.
     pub(crate) fn next(&mut self, output: &Output) -> Result<Option<RecordBatch>> {
-        let (probes, rows) = match &mut self.answers {
+        if let Answers::Mask(mask) = &mut self.answers {
+            let Some(mask) = mask.take() else { return Ok(None) };
+            return self.chosen(&mask, output);
+        }
+        loop {
+            let Some(mut pairs) = self.pairs(output.batch_size) else { return Ok(None) };
+            let is_end = pairs.probes.is_empty();
+            if let Some(filter) = &output.filter {
+                let passing = filter.passing(pairs, &self.probes, &output.indexed)?;
+                let end = is_end.then_some(self.probes.num_rows() as u64);
+                pairs = filter.returned(passing, &mut self.next, end);
+            }
+            if !pairs.probes.is_empty() {
+                return self.joined(&pairs, output).map(Some);
+            }
+            if is_end {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next pairs that were found, at most so many; `None` if no pairs were made.
+    fn pairs(&mut self, most: usize) -> Option<Pairs> {
+        Some(match &mut self.answers {
             Answers::Pairs { first, probes, rows } => {
-                let count = probes.len().min(output.batch_size);
+                let count = probes.len().min(most);
                 let (own, own_rows);
                 (own, *probes) = split(probes, count);
                 (own_rows, *rows) = split(rows, count);
-                (if *first == 0 { own } else { own.unary(|probe| probe - *first) }, own_rows)
+                Pairs { probes: if *first == 0 { own } else { own.unary(|probe| probe - *first) }, rows: own_rows }
             }
-            Answers::Lists(lists) => lists.next(output.batch_size),
-            Answers::Mask(mask) => {
-                let Some(mask) = mask.take() else { return Ok(None) };
-                return self.chosen(&mask, output);
-            }
-        };
-        if probes.is_empty() { Ok(None) } else { self.joined(&probes, &rows, output).map(Some) }
+            Answers::Lists(lists) => lists.next(most),
+            Answers::Mask(_) => return None,
+        })
     }
 
-    fn joined(&self, probes: &UInt64Array, rows: &UInt64Array, output: &Output) -> Result<RecordBatch> {
-        let batch = &self.probes;
-        // As with distinct values that are all there.
-        let is_whole =
-            probes.len() == batch.num_rows() && probes.values().iter().zip(0..).all(|(probe, at)| *probe == at);
-        let of_table = |source: &Source| if let Source::Table(at) = *source { Some(at) } else { None };
-        let of_table: Vec<usize> = output.sources.iter().filter_map(of_table).collect();
-        let mut of_table = output.indexed.contents.take(&of_table, rows)?.into_iter();
-        let column = |source: &Source| match *source {
-            Source::Probe(at) if is_whole => Ok(batch.column(at).clone()),
-            Source::Probe(at) => Ok(take(batch.column(at), probes, None)?),
-            Source::Table(_) => of_table.next().map_or_else(|| internal_err!("a column is missing"), Ok),
-        };
-        let columns = output.sources.iter().map(column).collect::<Result<_>>()?;
-        batch_of(&output.schema, columns, probes.len())
+    fn joined(&self, pairs: &Pairs, output: &Output) -> Result<RecordBatch> {
+        let columns = columns_of(&output.sources, &self.probes, pairs, &output.indexed)?;
+        batch_of(&output.schema, columns, pairs.probes.len())
     }
 
     /// The probes of a mask.
@@ -124,6 +140,27 @@ impl Found {
     }
 }
 
+/// The columns of pairs.
+pub(crate) fn columns_of(
+    sources: &[Source],
+    batch: &RecordBatch,
+    pairs: &Pairs,
+    indexed: &Indexed,
+) -> Result<Vec<ArrayRef>> {
+    let Pairs { probes, rows } = pairs;
+    // As with distinct values that are all there.
+    let is_whole = probes.len() == batch.num_rows() && probes.values().iter().zip(0..).all(|(probe, at)| *probe == at);
+    let of_table = |source: &Source| if let Source::Table(at) = *source { Some(at) } else { None };
+    let of_table: Vec<usize> = sources.iter().filter_map(of_table).collect();
+    let mut of_table = indexed.contents.take(&of_table, rows)?.into_iter();
+    let column = |source: &Source| match *source {
+        Source::Probe(at) if is_whole => Ok(batch.column(at).clone()),
+        Source::Probe(at) => Ok(take(batch.column(at), probes, None)?),
+        Source::Table(_) => of_table.next().map_or_else(|| internal_err!("a column is missing"), Ok),
+    };
+    sources.iter().map(column).collect()
+}
+
 impl Lists {
     pub(crate) fn new(runs: Vec<RunLists>, join: Join) -> Self {
         Self { runs, join, next: Next::default() }
@@ -140,7 +177,7 @@ impl Lists {
     }
 
     /// The next pairs of probes and rows, at most so many. With [`Join::Left`], a probe without rows has a null.
-    fn next(&mut self, most: usize) -> (UInt64Array, UInt64Array) {
+    fn next(&mut self, most: usize) -> Pairs {
         let (mut probes, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
         let (mut next, count) = (self.next, self.probes());
         while next.probe < count && rows.len() < most {
@@ -164,7 +201,7 @@ impl Lists {
             run.append(own, &mut rows);
         }
         self.next = next;
-        (probes.finish(), rows.finish())
+        Pairs { probes: probes.finish(), rows: rows.finish() }
     }
 }
 
@@ -187,7 +224,7 @@ mod tests {
     fn pairs(runs: &[RunLists], join: Join, most: usize) -> Vec<(u64, Option<u64>)> {
         let (mut lists, mut found) = (Lists::new(runs.to_vec(), join), Vec::new());
         loop {
-            let (probes, rows) = lists.next(most);
+            let Pairs { probes, rows } = lists.next(most);
             assert!(probes.len() == rows.len() && rows.len() <= most);
             if probes.is_empty() {
                 return found;

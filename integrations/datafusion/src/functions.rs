@@ -305,7 +305,8 @@ impl TableProvider for Call {
             return plan_err!("the index on {} is gone", self.shared.schema.field(self.column).name());
         };
         let columns = (0..self.shared.schema.fields().len()).collect();
-        let shape = Shape { join_type: self.join_type, probe_side: JoinSide::Left, schema, condition, columns };
+        let (join_type, filters) = (self.join_type, Vec::new());
+        let shape = Shape { join_type, probe_side: JoinSide::Left, schema, condition, columns, filters };
         Ok(Arc::new(IndexLookupExec::new(indexed, input, Arc::new(shape), output, None)?))
     }
 }

@@ -53,10 +53,11 @@
 //!
 //! | condition | joins |
 //! |---|---|
-//! | the column, or each column of an index on several, equals an expression over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side; semi that return rows of the table, as `indexed IN (SELECT …)`: the distinct keys are looked up |
-//! | the column is `BETWEEN` two expressions over the other side, or strictly between them | inner; with `BETWEEN` alone, left or right that keeps the rows of the *other* side |
-//! | one of these, and any other conditions on both sides | inner: a filter tries the others on the pairs that are found |
-//! | equality, and conditions on the table alone | the same |
+//! | the column, or the first columns of an index on several, equal expressions over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side; semi that return rows of the table, as `indexed IN (SELECT …)`: the distinct keys are looked up |
+//! | the column is `BETWEEN` two expressions over the other side, or strictly between them | the same, except those that return rows of the table |
+//! | one of these, and any other conditions on both sides | the same, except semi joins that return rows of the table: the others are tried on the pairs that are found |
+//! | equality, and conditions on the table alone | all of the first line |
+//! | `expression NOT IN (SELECT indexed FROM table)` | if the table has rows, and none whose column is null |
 //!
 //! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats can't be indexed:
 //! SQL and an index disagree about -0.0.
@@ -127,6 +128,7 @@ mod insert;
 mod lookup;
 mod memory;
 mod packing;
+mod pairs;
 mod parts;
 mod ranges;
 mod replaced;

@@ -1,6 +1,7 @@
 use crate::contents::{Indexed, bytes_of};
 use crate::costs::{BATCH, Comparison};
 use crate::found::{Answers, Found, Lists, Output};
+use crate::pairs::PairFilter;
 use crate::runs::external;
 use crate::shape::{Kind, On, Shape};
 use core::fmt;
@@ -31,6 +32,9 @@ use lanetree::DeviceKind;
 use lanetree_arrow::Join;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Of pairs that a filter is tried on, so many are taken to pass: as the engine has it of rows.
+const FILTERED: f64 = 0.2;
 
 /// A join with an [`IndexedTable`](crate::IndexedTable): looks up keys of its input, the probes, in one of the table's indexes.
 /// Keeps the order of the probes.
@@ -113,7 +117,7 @@ impl IndexLookupExec {
 
 impl DisplayAs for IndexLookupExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { join_type, condition, schema, .. } = &*self.shape;
+        let Shape { join_type, condition, schema, filters, .. } = &*self.shape;
         write!(f, "IndexLookupExec: join_type={join_type}, ")?;
         match condition {
             On::Equal { key, .. } => write!(f, "key={key}")?,
@@ -127,6 +131,10 @@ impl DisplayAs for IndexLookupExec {
         }
         let (columns, name) = (self.indexed.column_names(), self.indexed.shown_name());
         write!(f, ", index={columns}{name}, device={}", self.indexed.device())?;
+        if !filters.is_empty() {
+            let filters: Vec<_> = filters.iter().map(ToString::to_string).collect();
+            write!(f, ", pair_filters=[{}]", filters.join(", "))?;
+        }
         if let Some(comparison) = &self.comparison {
             write!(f, ", {comparison}")?;
         }
@@ -163,19 +171,19 @@ impl ExecutionPlan for IndexLookupExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        match &self.shape.condition {
-            On::Equal { key, .. } | On::AsOf { key, .. } => f(key),
-            On::AllEqual { keys, .. } => {
-                keys.iter().try_fold(TreeNodeRecursion::Continue, |so_far, key| so_far.visit_sibling(|| f(key)))
-            }
-            On::Between { low, high } => f(low)?.visit_sibling(|| f(high)),
-        }
+        let mut all: Vec<_> = match &self.shape.condition {
+            On::Equal { key, .. } | On::AsOf { key, .. } => vec![key],
+            On::AllEqual { keys, .. } => keys.iter().collect(),
+            On::Between { low, high } => vec![low, high],
+        };
+        all.extend(&self.shape.filters);
+        all.into_iter().try_fold(TreeNodeRecursion::Continue, |so_far, expr| so_far.visit_sibling(|| f(expr)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.probes.execute(partition, context.clone())?;
-        let probe_columns = self.probes.schema().fields().len();
-        let sources = self.output.iter().map(|at| self.shape.source(*at, probe_columns)).collect();
+        let (probes, kind) = (self.probes.schema(), self.kind()?);
+        let sources = self.output.iter().map(|at| self.shape.source(*at, probes.fields().len())).collect();
         let labelled = || {
             let device = self.indexed.device().to_string();
             MetricBuilder::new(&self.metrics).with_new_label("device", device)
@@ -184,11 +192,12 @@ impl ExecutionPlan for IndexLookupExec {
             indexed: self.indexed.clone(),
             sources,
             schema: self.schema(),
+            filter: PairFilter::of(&self.shape, &probes, &self.indexed.contents.schema, kind)?,
             batch_size: context.session_config().batch_size().max(1),
         };
         let lookup = Lookup {
             condition: self.shape.condition.clone(),
-            kind: self.kind()?,
+            kind,
             output,
             memory: MemoryConsumer::new(format!("IndexLookupExec[{partition}]")).register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
@@ -213,15 +222,18 @@ impl ExecutionPlan for IndexLookupExec {
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
         let probes = inputs.first().map_or(Precision::Absent, |input| input.num_rows);
-        let has_one = match self.shape.condition {
-            On::Equal { .. } | On::AllEqual { .. } => self.indexed.is_unique(),
+        let (condition, is_filtered) = (&self.shape.condition, !self.shape.filters.is_empty());
+        let has_one = match condition {
+            On::Equal { .. } | On::AllEqual { .. } => self.indexed.is_unique() && has_one_key(condition, &self.indexed),
             On::AsOf { .. } => true,
             On::Between { .. } => false,
         };
-        let copies = if has_one { 1.0 } else { self.indexed.copies().max(1.0) };
+        let copies = if has_one { 1.0 } else { self.indexed.copies(condition.keys()).max(1.0) };
+        let passing = if is_filtered { copies * FILTERED } else { copies };
         statistics.num_rows = match self.kind()? {
             Kind::Pairs(Join::Left) if has_one => probes,
-            Kind::Pairs(_) => probes.with_estimated_selectivity(copies),
+            Kind::Pairs(Join::Left) => probes.with_estimated_selectivity(passing.max(1.0)),
+            Kind::Pairs(_) => probes.with_estimated_selectivity(passing),
             Kind::Filter { .. } => probes.to_inexact(),
         };
         Ok(Arc::new(statistics))
@@ -307,47 +319,55 @@ impl Lookup {
         // An answer has up to two words for each probe and each part of the rows, however many rows it has.
         let parts = self.indexed().contents.parts.len();
         self.memory.try_grow(count * 2 * size_of::<u64>() * parts)?;
+        let is_filtered = self.output.filter.is_some();
         let mut answers = match self.kind {
-            Kind::Filter { present } => Answers::Mask(Some(self.mask(&batches, present)?)),
-            Kind::Pairs(join) => match self.lists(&batches, join)? {
-                Some(lists) => Answers::Lists(lists),
-                None => self.single(&batches, join)?,
-            },
+            Kind::Filter { present } if !is_filtered => Answers::Mask(Some(self.mask(&batches, present)?)),
+            kind => {
+                let join = if let Kind::Pairs(join) = kind
+                    && !is_filtered
+                {
+                    join
+                } else {
+                    Join::Inner
+                };
+                match self.lists(&batches, join)? {
+                    Some(lists) => Answers::Lists(lists),
+                    None => self.single(&batches, join)?,
+                }
+            }
         };
         let mut first = 0;
         let each = batches.into_iter().map(|probes| {
             let of_batch = answers.of(first, probes.num_rows());
             first += probes.num_rows();
-            Found { probes, answers: of_batch }
+            Found::new(probes, of_batch)
         });
         Ok(each.collect())
     }
 
     /// Which probes are in the table, or are not.
     fn mask(&self, batches: &[RecordBatch], present: bool) -> Result<BooleanArray> {
-        let keys = self.equal_to(batches)?;
-        let mask = if let Some(index) = self.indexed().sole() {
-            let mask = self.timed(|| index.contains(&keys).map_err(external))?;
-            self.crossed(&[&keys, &mask])?;
-            // A null is not in the table.
-            if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask }
-        } else {
-            self.lists_of(&keys, &keys, Join::Inner)?.mask()
+        let (first, last) = self.ends(batches)?;
+        let mask = match self.indexed().sole().filter(|_| has_one_key(&self.condition, self.indexed())) {
+            Some(index) => {
+                let mask = self.timed(|| index.contains(&first).map_err(external))?;
+                self.crossed(&[&first, &mask])?;
+                // A null is not in the table.
+                if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask }
+            }
+            None => self.lists_of(&first, &last, Join::Inner)?.mask(),
         };
         if present { Ok(mask) } else { Ok(not(&mask)?) }
     }
 
     /// All rows of each probe, if a probe may have several.
     fn lists(&self, batches: &[RecordBatch], join: Join) -> Result<Option<Lists>> {
-        let (low, high) = match &self.condition {
-            On::Between { low, high } => (keys_of(low, batches)?, keys_of(high, batches)?),
-            On::Equal { .. } | On::AllEqual { .. } if !self.indexed().is_unique() => {
-                let keys = self.equal_to(batches)?;
-                (keys.clone(), keys)
-            }
-            _ => return Ok(None),
-        };
-        self.lists_of(&low, &high, join).map(Some)
+        let is_one = has_one_key(&self.condition, self.indexed()) && self.indexed().is_unique();
+        if is_one || matches!(self.condition, On::AsOf { .. }) {
+            return Ok(None);
+        }
+        let (first, last) = self.ends(batches)?;
+        self.lists_of(&first, &last, join).map(Some)
     }
 
     fn lists_of(&self, low: &ArrayRef, high: &ArrayRef, join: Join) -> Result<Lists> {
@@ -364,7 +384,7 @@ impl Lookup {
     /// The row that each probe matches; none matches several.
     fn single(&self, batches: &[RecordBatch], join: Join) -> Result<Answers> {
         let On::AsOf { key, forward } = &self.condition else {
-            let keys = self.equal_to(batches)?;
+            let (keys, _) = self.ends(batches)?;
             let Some(index) = self.indexed().sole() else {
                 return internal_err!("an index of several parts has lists");
             };
@@ -388,15 +408,15 @@ impl Lookup {
         &self.output.indexed
     }
 
-    /// The keys of the index that the probes are to be equal to.
-    fn equal_to(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
-        match (&self.condition, self.output.indexed.packing()) {
-            (On::Equal { key, .. }, None) => keys_of(key, batches),
+    /// The first and the last key of the index that each probe matches.
+    fn ends(&self, batches: &[RecordBatch]) -> Result<(ArrayRef, ArrayRef)> {
+        match (&self.condition, self.indexed().packing()) {
+            (On::Equal { key, .. }, None) => keys_of(key, batches).map(|keys| (keys.clone(), keys)),
+            (On::Between { low, high }, None) => Ok((keys_of(low, batches)?, keys_of(high, batches)?)),
             (On::AllEqual { keys, .. }, Some(packing)) => {
-                let keys = keys.iter().map(|key| keys_of(key, batches)).collect::<Result<Vec<_>>>()?;
-                packing.probes(&keys)
+                packing.probes(&keys.iter().map(|key| keys_of(key, batches)).collect::<Result<Vec<_>>>()?)
             }
-            _ => internal_err!("no keys of {} for a look-up by equality", self.output.indexed.column_names()),
+            _ => internal_err!("no keys of {} for a look-up", self.indexed().column_names()),
         }
     }
 
@@ -417,6 +437,15 @@ impl Lookup {
     fn timed<T>(&self, look_up: impl FnOnce() -> Result<T>) -> Result<T> {
         let _timer = self.lookup_time.timer();
         look_up()
+    }
+}
+
+/// Whether each probe asks for the rows of one key of the index.
+fn has_one_key(condition: &On, indexed: &Indexed) -> bool {
+    match condition {
+        On::Equal { .. } => true,
+        On::AllEqual { keys, .. } => keys.len() == indexed.columns().len(),
+        On::AsOf { .. } | On::Between { .. } => false,
     }
 }
 

@@ -199,21 +199,37 @@ impl Packing {
 
     /// The words of a table's rows; null for one that is in no index.
     pub(crate) fn keys(&self, columns: &[ArrayRef]) -> Result<ArrayRef> {
-        self.words(columns, true)
+        let (words, nulls) = self.words(columns, true)?;
+        Ok(self.array(words, nulls))
     }
 
     pub(crate) fn len(&self) -> usize {
         self.fields.len()
     }
 
-    /// The words of probes: null for one that has a null, or that is no row's.
-    pub(crate) fn probes(&self, columns: &[ArrayRef]) -> Result<ArrayRef> {
-        self.words(columns, false)
+    /// The first and the last word of the rows that begin with the values of probes, for all columns or the first ones: null for a probe
+    /// that has a null, or with which no row begins.
+    pub(crate) fn probes(&self, columns: &[ArrayRef]) -> Result<(ArrayRef, ArrayRef)> {
+        let (words, nulls) = self.words(columns, false)?;
+        let end = |highest| self.array(self.filled(words.clone(), columns.len(), highest), nulls.clone());
+        let first = end(false);
+        let last = if columns.len() == self.fields.len() { first.clone() } else { end(true) };
+        Ok((first, last))
     }
 
-    fn words(&self, columns: &[ArrayRef], has_nulls: bool) -> Result<ArrayRef> {
+    /// Words of the first columns with the lowest codes of all columns from one on, or the highest ones.
+    fn filled(&self, mut words: Vec<u128>, from: usize, highest: bool) -> Vec<u128> {
+        for field in &self.fields[from..] {
+            let code = if highest { u128::MAX.checked_shr(BITS - field.bits).unwrap_or(0) } else { 0 };
+            words.iter_mut().for_each(|word| *word = append(*word, field.bits, code));
+        }
+        words
+    }
+
+    /// The words of the first columns, and which are null.
+    fn words(&self, columns: &[ArrayRef], has_nulls: bool) -> Result<(Vec<u128>, Option<NullBuffer>)> {
         let rows = match columns {
-            [first, ..] if columns.len() == self.fields.len() => first.len(),
+            [first, ..] if columns.len() <= self.fields.len() => first.len(),
             _ => return internal_err!("{} keys for an index on {} columns", columns.len(), self.fields.len()),
         };
         let (mut words, mut valid) = (vec![0_u128; rows], vec![true; rows]);
@@ -229,8 +245,7 @@ impl Packing {
                 }
             })?;
         }
-        let nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
-        Ok(self.array(words, nulls))
+        Ok((words, Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0)))
     }
 
     /// Words as an array whose order is theirs.
@@ -263,12 +278,8 @@ impl Packing {
         if firsts.is_empty() {
             return Ok(None);
         }
-        for field in &self.fields[filters.len()..] {
-            let all = u128::MAX.checked_shr(BITS - field.bits).unwrap_or(0);
-            firsts.iter_mut().for_each(|word| *word = append(*word, field.bits, 0));
-            lasts.iter_mut().for_each(|word| *word = append(*word, field.bits, all));
-        }
-        Ok(Some((self.array(firsts, None), self.array(lasts, None))))
+        let end = |words, highest| self.array(self.filled(words, filters.len(), highest), None);
+        Ok(Some((end(firsts, false), end(lasts, true))))
     }
 }
 

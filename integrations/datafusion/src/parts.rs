@@ -9,6 +9,8 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, plan_datafusion_err, plan_err};
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ pub struct LookupParts {
     pub columns: Vec<usize>,
     /// The columns of `schema` that are returned.
     pub output: Vec<usize>,
+    /// What pairs are to meet in addition, one after the other: over the columns of the input, and then all columns of the table.
+    pub filters: Vec<PhysicalExprRef>,
 }
 
 /// What an [`IndexedScanExec`] is made of, beside its table.
@@ -87,7 +91,7 @@ impl IndexLookupExec {
 
     /// What it is made of.
     pub fn parts(&self) -> LookupParts {
-        let Shape { join_type, probe_side, schema, condition, columns } = &*self.shape;
+        let Shape { join_type, probe_side, schema, condition, columns, filters } = &*self.shape;
         LookupParts {
             index: self.indexed.columns().to_vec(),
             join_type: *join_type,
@@ -96,6 +100,7 @@ impl IndexLookupExec {
             condition: condition.clone(),
             columns: columns.clone(),
             output: self.output.clone(),
+            filters: filters.clone(),
         }
     }
 
@@ -104,15 +109,21 @@ impl IndexLookupExec {
     /// # Errors
     /// A plan error for parts that do not fit the table: a column or an index that it has not.
     pub fn of_parts(table: &IndexedTable, probes: Arc<dyn ExecutionPlan>, parts: LookupParts) -> Result<Self> {
-        let LookupParts { index, join_type, probe_side, schema, condition, columns, output } = parts;
+        let LookupParts { index, join_type, probe_side, schema, condition, columns, output, filters } = parts;
         let contents = table.shared().contents();
         check(&columns, contents.schema.fields().len(), "the table")?;
         check(&output, schema.fields().len(), "the join")?;
         let indexed = index_on(&contents, &index)?;
-        if index.len() != condition.keys() {
-            return plan_err!("{} keys of a look-up in an index on {} columns", condition.keys(), index.len());
+        let keys = condition.keys();
+        let has_keys =
+            if let On::AllEqual { .. } = condition { index.len() > 1 && keys <= index.len() } else { index.len() == 1 };
+        if keys == 0 || !has_keys {
+            return plan_err!("{keys} keys of a look-up in an index on {} columns", index.len());
         }
-        let shape = Shape { join_type, probe_side, schema, condition, columns };
+        let of_filters: Vec<_> = filters.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+        let all = probes.schema().fields().len() + contents.schema.fields().len();
+        check(&of_filters, all, "the input and the table")?;
+        let shape = Shape { join_type, probe_side, schema, condition, columns, filters };
         if !shape.is_lookup() {
             return plan_err!("no look-up stands for a {join_type} join with probes on the {probe_side} side");
         }

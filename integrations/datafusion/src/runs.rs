@@ -4,12 +4,16 @@ use crate::memory::{Memory, Statement};
 use crate::packing::Packing;
 use core::ops::{Bound, Range};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeListViewArray, RecordBatch, UInt64Array, UInt64Builder};
+use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use lanetree::Device;
 use lanetree_arrow::{ArrowIndex, Nulls};
 use std::sync::Arc;
+
+/// Of so many rows, or fewer, it is found out how many others have the same values.
+const SAMPLE: usize = 256;
 
 /// What an index is, whatever rows it has.
 #[derive(Debug)]
@@ -28,6 +32,9 @@ pub(crate) struct TableIndex {
     pub(crate) definition: Arc<Definition>,
     /// How several columns are one key, in all runs.
     pub(crate) packing: Option<Arc<Packing>>,
+    /// How many rows have the same values of its first column, of its first two, and so on up to all but the last, on the average: of some
+    /// rows that it was built over.
+    pub(crate) copies: Vec<f64>,
     /// One for each part of the rows.
     pub(crate) runs: Vec<Run>,
 }
@@ -53,9 +60,29 @@ impl TableIndex {
             1 => None,
             _ => Some(Arc::new(Packing::of(&own_columns(&definition, batch))?)),
         };
-        let mut built = Self { definition, packing, runs: Vec::new() };
-        built.runs.push(built.run(batch, statement, table)?);
+        let mut built = Self { definition, packing, copies: Vec::new(), runs: Vec::new() };
+        let run = built.run(batch, statement, table)?;
+        built.copies = built.copies_of_prefixes(batch, &run)?;
+        built.runs.push(run);
         Ok(built)
+    }
+
+    fn copies_of_prefixes(&self, batch: &RecordBatch, run: &Run) -> Result<Vec<f64>> {
+        let Some(packing) = &self.packing else { return Ok(Vec::new()) };
+        let rows = batch.num_rows();
+        let sample: UInt64Array = (0..rows as u64).step_by(rows.div_ceil(SAMPLE).max(1)).collect();
+        let columns: Vec<ArrayRef> = own_columns(&self.definition, batch);
+        let columns = columns.iter().map(|column| take(column, &sample, None)).collect::<Result<Vec<_>, _>>()?;
+        let of_first = |count: usize| {
+            let (firsts, lasts) = packing.probes(&columns[..count])?;
+            let lists = run.lists(Bound::Included(&firsts), Bound::Included(&lasts), 0)?;
+            let sizes = (0..lists.lists.len()).map(|row| lists.list(row).len()).filter(|size| *size > 0);
+            // (A value of n rows is in the sample n times as often as one of one row.)
+            let (rows, values) =
+                sizes.fold((0.0, 0.0), |(rows, values), size| (rows + 1.0, values + 1.0 / size as f64));
+            Ok(if rows > 0.0 { rows / values } else { 0.0 })
+        };
+        (1..columns.len()).map(of_first).collect()
     }
 
     /// A run over one more part, whose values [fit](Self::fits).
@@ -100,7 +127,7 @@ impl TableIndex {
     /// The key of each row that another row may not have; null for a row with a null.
     pub(crate) fn unique_keys(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         match &self.packing {
-            Some(packing) => packing.probes(&own_columns(&self.definition, batch)),
+            Some(packing) => Ok(packing.probes(&own_columns(&self.definition, batch))?.0),
             None => self.keys(batch),
         }
     }

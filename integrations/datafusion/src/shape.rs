@@ -1,10 +1,13 @@
 //! Which join a look-up stands for, and where its columns come from.
 
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType};
+use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use lanetree_arrow::Join;
+use std::sync::Arc;
 
 /// The join that an [`IndexLookupExec`](crate::IndexLookupExec) stands for.
 #[derive(Debug)]
@@ -18,6 +21,9 @@ pub(crate) struct Shape {
     pub(crate) condition: On,
     /// The columns of the table on its side of the join.
     pub(crate) columns: Vec<usize>,
+    /// What pairs are to meet in addition, each asked of those that meet the ones before it: over the columns of the input, and then all
+    /// columns of the table.
+    pub(crate) filters: Vec<PhysicalExprRef>,
 }
 
 /// Which rows of the table a probe of an [`IndexLookupExec`](crate::IndexLookupExec) matches. Expressions are over the input.
@@ -32,7 +38,7 @@ pub enum On {
     },
     /// Those whose values are the keys, of an index on several columns.
     AllEqual {
-        /// The keys, in the order of the index.
+        /// The keys, of all columns of the index or of its first ones, in its order.
         keys: Vec<PhysicalExprRef>,
         /// The indexed columns, over the table's side.
         indexed: Vec<Column>,
@@ -79,11 +85,11 @@ pub(crate) enum Source {
     Table(usize),
 }
 
-impl Shape {
+impl Kind {
     /// `None` for a join that returns rows of the table that no probe finds, or each row once.
-    pub(crate) fn kind(&self) -> Option<Kind> {
+    pub(crate) fn of(join_type: JoinType, probe_side: JoinSide) -> Option<Self> {
         use JoinType::*;
-        Some(match (self.join_type, self.probe_side) {
+        Some(match (join_type, probe_side) {
             (Inner, _) => Kind::Pairs(Join::Inner),
             (Left, JoinSide::Left) | (Right, JoinSide::Right) => Kind::Pairs(Join::Left),
             (LeftSemi, JoinSide::Left) | (RightSemi, JoinSide::Right) => Kind::Filter { present: true },
@@ -91,12 +97,18 @@ impl Shape {
             _ => return None,
         })
     }
+}
 
-    /// Whether a look-up can stand for the join. Those that return the probes alone are by equality.
+impl Shape {
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        Kind::of(self.join_type, self.probe_side)
+    }
+
+    /// Whether a look-up can stand for the join: not for one that returns the probes alone, by their neighbours.
     pub(crate) fn is_lookup(&self) -> bool {
         match self.kind() {
             Some(Kind::Pairs(_)) => true,
-            Some(Kind::Filter { .. }) => matches!(self.condition, On::Equal { .. } | On::AllEqual { .. }),
+            Some(Kind::Filter { .. }) => !matches!(self.condition, On::AsOf { .. }),
             None => false,
         }
     }
@@ -117,4 +129,18 @@ impl Shape {
             _ => Source::Probe(at - self.columns.len()),
         }
     }
+}
+
+/// An expression over columns at other places; `None` if one has no place.
+pub(crate) fn moved(expr: PhysicalExprRef, place: &dyn Fn(usize) -> Option<usize>) -> Result<Option<PhysicalExprRef>> {
+    let mut has_places = true;
+    let moved = expr.transform(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+        let Some(at) = place(column.index()) else {
+            has_places = false;
+            return Ok(Transformed::no(node));
+        };
+        Ok(Transformed::yes(Arc::new(Column::new(column.name(), at)) as PhysicalExprRef))
+    });
+    Ok(Some(moved.data()?).filter(|_| has_places))
 }

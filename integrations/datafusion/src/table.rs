@@ -89,7 +89,23 @@ impl IndexedTable {
         self.shared.add_index(device, &columns.join("_"), columns, false, false, None)
     }
 
-    /// Takes the index of a name away, which is its column's unless `CREATE INDEX` gave it another. The rows stay, and so does the
+    /// Adds an index of a name of its own, on one column or on several together, as `CREATE INDEX name ON table (...)` does.
+    ///
+    /// # Errors
+    /// As [`IndexedTable::add_index_on`]; a plan error if there is an index of this name.
+    pub fn add_named_index(&self, device: &Device, name: &str, columns: &[&str]) -> Result<()> {
+        self.shared.add_index(device, name, columns, false, false, None)
+    }
+
+    /// As [`IndexedTable::add_named_index`], with `UNIQUE`: rows with equal values are refused, nulls apart, now and by each change.
+    ///
+    /// # Errors
+    /// The same; an execution error if rows have equal values.
+    pub fn add_unique_index(&self, device: &Device, name: &str, columns: &[&str]) -> Result<()> {
+        self.shared.add_index(device, name, columns, true, false, None)
+    }
+
+    /// Takes the index of a name away, which is its column's unless it was given another. The rows stay, and so does the
     /// index for the queries that were planned with it. In SQL, that is `DROP INDEX`: see [`sql`](crate::sql).
     ///
     /// # Errors

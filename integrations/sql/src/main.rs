@@ -6,7 +6,7 @@ mod progress;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
 use lanetree_datafusion::{plan_statement, with_index_lookups};
 use progress::Line;
@@ -26,11 +26,15 @@ Without -c, statements are read from the standard input; a `;` ends each.
   -c SQL   runs statements; may be given several times
   -q       doesn't print numbers of rows, times, and how far something is
   -h       prints this
+  -V       prints the version
+
+Tables that are changed or have an index are in memory alone: COPY writes them to a file.
 
   CREATE INDEX ON customers (id);   builds an index; joins and conditions go through it
-  SHOW INDEXES;                     lists the indexes
+  SHOW INDEXES; SHOW TABLES;        lists the indexes; the tables
   DROP INDEX id;                    drops one
-  EXPLAIN SELECT ...;               shows how: IndexedScanExec, IndexLookupExec, and their costs";
+  EXPLAIN SELECT ...;               shows how: IndexedScanExec, IndexLookupExec, and their costs
+  COPY customers TO 'c.parquet';    writes a table or a query to a file (.parquet, .csv)";
 
 /// What the command line says.
 #[derive(Debug, Default, PartialEq)]
@@ -39,6 +43,7 @@ struct Arguments {
     commands: Vec<String>,
     is_quiet: bool,
     wants_help: bool,
+    wants_version: bool,
 }
 
 impl Arguments {
@@ -49,6 +54,7 @@ impl Arguments {
                 "-c" => all.commands.push(words.next().ok_or("-c needs statements after it")?),
                 "-q" => all.is_quiet = true,
                 "-h" | "--help" => all.wants_help = true,
+                "-V" | "--version" => all.wants_version = true,
                 option if option.starts_with('-') => return Err(format!("no option {option}: see lanetree-sql -h")),
                 _ => all.files.push(word),
             }
@@ -74,7 +80,12 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         println!("{HELP}");
         return Ok(());
     }
-    let state = with_index_lookups(SessionStateBuilder::new().with_default_features()).build();
+    if arguments.wants_version {
+        println!("lanetree-sql {}", env!("CARGO_PKG_VERSION"));
+        return Ok(());
+    }
+    let config = SessionConfig::new().with_information_schema(true);
+    let state = with_index_lookups(SessionStateBuilder::new().with_config(config).with_default_features()).build();
     let context = SessionContext::new_with_state(state);
     for file in &arguments.files {
         files::register(&context, file, Line::new(arguments.is_quiet)).await?;

@@ -102,6 +102,20 @@ fn a_view_of_a_file_has_the_rows_that_are_inserted_into_its_index() {
 }
 
 #[test]
+fn changed_tables_are_listed_and_copied_to_files() {
+    let folder = tables();
+    let statements = "CREATE INDEX ON customers (id); DELETE FROM customers WHERE id >= 3; \
+        UPDATE customers SET name = 'Ada' WHERE id = 2; SHOW TABLES; COPY customers TO 'c.parquet'; \
+        COPY (SELECT name FROM customers WHERE id = 2) TO 'c.csv'";
+    let (printed, messages) = texts(&run(folder.path(), &["-q", "customers.parquet"], statements));
+    assert!(printed.contains("| public             | customers   | BASE TABLE |"), "{printed}{messages}");
+    let sql = "SELECT count(*) AS n, max(id) AS m, min(name) AS s FROM c";
+    let (printed, messages) = texts(&run(folder.path(), &["-q", "c.parquet", "-c", sql], ""));
+    assert!(printed.contains("| 3 | 2 | Ada |"), "{printed}{messages}");
+    assert_eq!(fs::read_to_string(folder.path().join("c.csv")).unwrap(), "name\nAda\n");
+}
+
+#[test]
 fn a_file_is_read_as_itself_whatever_its_name_is() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["a[1].csv", "a1.csv", "b*.csv", "b2.csv", "c?.csv", "c3.csv", "50%41.csv", "d e#f.csv", "{g,h}.tsv"];
@@ -139,4 +153,6 @@ fn an_error_ends_it_after_what_went_before() {
     fails(&["table.txt"], "", "no known ending");
     let help = run(folder.path(), &["-h"], "");
     assert!(help.status.success() && texts(&help).0.contains("usage: lanetree-sql"));
+    let version = texts(&run(folder.path(), &["--version"], "")).0;
+    assert_eq!(version, format!("lanetree-sql {}\n", env!("CARGO_PKG_VERSION")));
 }

@@ -118,6 +118,7 @@ async fn plans_that_were_sent_have_the_rows_of_tables_without_indexes() {
             ("SELECT s FROM r WHERE k BETWEEN 3 AND 20 AND k IN (5, 8, 13, 50)", "IndexedScanExec: index=k"),
             ("SELECT k FROM r WHERE k < 30 ORDER BY k DESC LIMIT 4", "index=k, descending, rows=4"),
             ("SELECT v FROM t WHERE k IN (SELECT k FROM r)", "IndexLookupExec"),
+            ("SELECT t.v, r.s FROM t LEFT JOIN r ON t.k = r.k AND t.v < r.v * 9 AND r.s <> t.s", "pair_filters=["),
             ("SELECT v, r_s FROM as_of('t', 'k', 'r', 'k')", "last_up_to"),
             ("SELECT v, r_s FROM range_join('t', 'k', 'v', 'r', 'k', 'left')", "between"),
         ] {

@@ -211,15 +211,20 @@ async fn joins_on_several_columns_are_looked_up() {
             "SELECT * FROM t JOIN i ON t.a = i.a AND t.b = i.b AND t.c < i.c",
             "SELECT * FROM t JOIN i ON t.a = i.a AND t.b = i.b AND t.s = i.s",
             "SELECT s FROM i WHERE EXISTS (SELECT 1 FROM t WHERE i.a = t.a AND i.b = t.b)",
+            "SELECT * FROM t LEFT JOIN i ON t.a = i.a AND t.b = i.b AND t.c < i.c",
+            // By the first column of the index.
+            "SELECT * FROM t JOIN i ON t.a = i.a",
+            "SELECT t.c, i.b FROM t LEFT JOIN i ON t.a = i.a",
+            "SELECT * FROM t LEFT JOIN i ON t.a = i.a AND t.c < i.c AND i.b IS NULL",
+            "SELECT c FROM t WHERE EXISTS (SELECT 1 FROM i WHERE i.a = t.a)",
+            "SELECT c FROM t WHERE NOT EXISTS (SELECT 1 FROM i WHERE i.a = t.a)",
+            "SELECT c FROM t WHERE NOT EXISTS (SELECT 1 FROM i WHERE i.a = t.a AND i.c > t.c)",
+            "SELECT s FROM i WHERE a IN (SELECT a FROM t)",
         ] {
             let plan = sessions.check(sql).await;
             assert!(plan.contains("IndexLookupExec") && plan.contains("index=(a, b)"), "{sql}\n{plan}");
         }
-        for sql in [
-            "SELECT * FROM t JOIN i ON t.a = i.a",
-            "SELECT * FROM t LEFT JOIN i ON t.a = i.a AND t.b = i.b AND t.c < i.c",
-            "SELECT * FROM i LEFT JOIN t ON t.a = i.a AND t.b = i.b",
-        ] {
+        for sql in ["SELECT * FROM t JOIN i ON t.b = i.b", "SELECT * FROM i LEFT JOIN t ON t.a = i.a AND t.b = i.b"] {
             let plan = sessions.check(sql).await;
             assert!(!plan.contains("IndexLookupExec"), "{sql}\n{plan}");
         }

@@ -58,6 +58,8 @@ async fn plans_made_again_of_their_parts_have_the_same_rows() {
             "SELECT t.a, j.a FROM t LEFT JOIN j ON t.k = j.k".to_owned(),
             "SELECT a FROM t WHERE k IN (SELECT k FROM j)".to_owned(),
             "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM j WHERE j.k = t.k)".to_owned(),
+            "SELECT t.a, j.s FROM t LEFT JOIN j ON t.k = j.k AND t.a < j.a AND j.s > t.s".to_owned(),
+            "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM j WHERE j.k = t.k AND j.a > 30)".to_owned(),
             "SELECT a, i_s FROM as_of('t', 'k', 'i', 'k')".to_owned(),
             "SELECT a, i_a FROM as_of('t', 'k', 'i', 'k', 'forward', 'inner')".to_owned(),
             "SELECT a, j_a FROM range_join('t', 'k', 'k', 'j', 'k', 'left')".to_owned(),

@@ -4,7 +4,8 @@ use crate::{config, plan, rows, with_lookups};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
-use lanetree_datafusion::sql;
+use lanetree::Device;
+use lanetree_datafusion::{IndexedTable, sql};
 
 async fn session() -> SessionContext {
     let state = SessionStateBuilder::new().with_config(config()).with_default_features();
@@ -89,4 +90,21 @@ async fn indexes_are_shown() {
     assert!(run(&session, "SHOW INDEXES FROM nowhere").await.unwrap_err().contains("no table nowhere"));
     assert!(run(&session, "SHOW INDEXES please").await.unwrap_err().contains("SHOW INDEXES FROM table"));
     assert!(run(&session, "SHOW indexed").await.unwrap_err().contains("SHOW [VARIABLE]"));
+}
+
+#[tokio::test]
+async fn a_program_adds_what_statements_do() {
+    let session = session().await;
+    let table = session.table_provider("t").await.unwrap();
+    let (table, device) = (table.downcast_ref::<IndexedTable>().unwrap(), Device::host());
+    table.add_named_index(&device, "named", &["a", "b"]).unwrap();
+    let refused = table.add_unique_index(&device, "only", &["a"]).unwrap_err().to_string();
+    assert!(refused.contains("column a has an index, by_a"), "{refused}");
+    table.drop_index("by_a").unwrap();
+    let refused = table.add_unique_index(&device, "only", &["a"]).unwrap_err().to_string();
+    assert!(refused.contains("index only is unique, but 3 rows would have 2 distinct values of a"), "{refused}");
+    table.add_unique_index(&device, "only", &["b"]).unwrap();
+    let shown = run(&session, "SHOW INDEXES FROM t").await.unwrap();
+    assert!(shown.contains("| named | (a, b)  | false") && shown.contains("| only  | b       | true"), "{shown}");
+    assert!(run(&session, "INSERT INTO t VALUES (7, 20)").await.unwrap_err().contains("index only is unique"));
 }

@@ -1,5 +1,8 @@
 //! Measures from where on an index costs less than a hash join, a nested-loop join or a scan of the table, and prints the [`Costs`]:
-//! `cargo run --release -p lanetree-datafusion --example crossover`, with `--features cuda` for a GPU.
+//! `cargo run --release -p lanetree-datafusion --example crossover`, with `--features cuda` for a GPU. With `-- queries 1000000` it runs
+//! typical queries over so many rows instead, with indexes and without.
+
+mod queries;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::error::Result;
@@ -88,6 +91,10 @@ async fn scan(device: &Device, costs: Costs, rows: usize) -> Result<f64> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("queries") {
+        return queries::measure(arguments.next().and_then(|rows| rows.parse().ok()).unwrap_or(1_000_000)).await;
+    }
     let device = Device::best();
     let never = Costs { batch: 1e15, ..Costs::ALWAYS };
     // One row against one: what a query takes by itself.
