@@ -90,11 +90,7 @@ impl PyValue for () {
     fn memory(_: Buffer<Self>) -> Option<Memory> {
         None
     }
-    fn select(
-        _: &Stream,
-        _: (&Buffer<Self>, usize),
-        _: &Buffer<u32>,
-    ) -> PyResult<(Buffer<u64>, Buffer<Self>)> {
+    fn select(_: &Stream, _: (&Buffer<Self>, usize), _: &Buffer<u32>) -> PyResult<(Buffer<u64>, Buffer<Self>)> {
         Err(value_error("a set has no values to join: use how='semi' or 'anti'"))
     }
 }
