@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use lanetree::Buffer;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a device's array is made of: words of 1, 4 or 8 bytes.
 pub(crate) enum Words {
