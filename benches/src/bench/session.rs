@@ -202,8 +202,8 @@ impl Session {
         Ok((timing, made.expect("made at least once")))
     }
 
-    /// Times work by the CPU's clock on something that is made anew, untimed, for each run; with the last of it, and what the work
-    /// gave.
+    /// Times work by the CPU's clock. Before each run, what it works on is made again, which is not timed. Returns the last of these,
+    /// and what the last run returned.
     pub(crate) fn time_on_fresh<T, R, E>(
         &self,
         mut make: impl FnMut() -> core::result::Result<T, E>,

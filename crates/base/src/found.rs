@@ -14,7 +14,7 @@ const TASK: usize = 1 << 15;
 /// Probes that are answered at a time.
 const BLOCK: usize = 1 << 12;
 
-/// What each probe of a join found. New memory takes longer than all else, so rows stay where they were found if each probe is one.
+/// What each probe of a join found. New memory takes longer than all else, so rows stay where they were found if each probe has one.
 pub struct Found<R> {
     rows: Vec<R>,
     hits: Hits,
@@ -207,6 +207,7 @@ impl<R: Value> JoinRows<R> {
     /// # Errors
     /// [`Error::OutputLength`](crate::Error::OutputLength) unless the validity has one bit per probe;
     /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for them.
+    #[doc(hidden)]
     pub fn of_found(found: Found<R>, join: &Join<'_>) -> Result<Self> {
         let (kept, mut rows) = found.kept(join)?;
         if rows.len() > kept.total() {
@@ -221,6 +222,7 @@ impl Matches {
     ///
     /// # Errors
     /// As [`JoinRows::of_found`].
+    #[doc(hidden)]
     pub fn of_found(found: Found<u64>, join: &Join<'_>, old: Self) -> Result<Self> {
         let (kept, rows) = found.kept(join)?;
         let probes = kept.each(old.probes, |i| i as u64)?;

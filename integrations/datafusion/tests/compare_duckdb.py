@@ -1,7 +1,7 @@
 """Compares the results of the random queries with DuckDB's (`pip install duckdb`).
 
-$ LANETREE_RANDOM_COUNT=1000 LANETREE_RANDOM_SQL=/tmp/random.txt cargo test -p lanetree-datafusion --test sql random::
-$ python datafusion/tests/compare_duckdb.py /tmp/random.txt
+$ LANETREE_RANDOM_COUNT=1000 LANETREE_RANDOM_SQL=$PWD/random.txt cargo test -p lanetree-datafusion --test sql random::
+$ python datafusion/tests/compare_duckdb.py random.txt
 """
 
 import re

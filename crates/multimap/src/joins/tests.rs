@@ -182,6 +182,16 @@ fn check_ranges(device: &Device, keys: &[i32], probes: &[(i32, i32)], is_valid: 
                 assert_eq!(out.rows.to_vec().unwrap()[..written], rows.rows[..written], "{what}");
             }
         }
+        let on = map.on(&stream).kind(kind);
+        let on = if is_valid.is_some() { on.valid(&bitmap, from) } else { on };
+        let room = if kind.has_rows() { total } else { count };
+        let mut out = DeviceJoin::narrow(device, count, room).unwrap();
+        match way {
+            Some(closed) => on.range_join(&bounds.0, &bounds.1, closed, &mut scratch, &mut out).unwrap(),
+            None => on.band_join(&bounds.0, 2, &mut scratch, &mut out).unwrap(),
+        }
+        let narrow = out.probes.to_vec().unwrap();
+        assert!(narrow[..total].iter().map(|&number| u64::from(number)).eq(numbers.iter().copied()), "{what}, narrow");
         let hits = words_of(count, |i| own(i).is_empty() == (kind == JoinKind::Anti));
         assert_eq!(scratch.hits().to_vec().unwrap()[..count.div_ceil(32)], hits, "{what}");
     }
