@@ -19,6 +19,7 @@ mod gathers;
 mod hbtree;
 mod host;
 mod lane_tree;
+mod link;
 mod machine;
 mod made;
 mod map_pairs;

@@ -249,7 +249,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
     ) -> Result<Bounds<'b, K>> {
         Steps::check(self, "the starts' buffer", count, starts)?;
         self.0.check("the ends' buffer", count, ends)?;
-        Ok(Bounds { count, starts, ends: Some(ends), limits: None, limit })
+        Ok(Bounds { count, starts, ends: Some(ends), limits: None, limit, is_sorted: self.0.is_sorted })
     }
 }
 

@@ -100,7 +100,7 @@ impl<'a, S: InShards> OnShards<'a, S> {
         check_bounds(count, ends.len())?;
         self.check("the ends' buffer", count, ends)?;
         limits.map_or(Ok(()), |limits| self.check("the limits' buffer", count, limits))?;
-        Ok(Bounds { count, starts, ends: Some(ends), limits, limit })
+        Ok(Bounds { count, starts, ends: Some(ends), limits, limit, is_sorted: self.is_sorted })
     }
 
     /// Looks up the first `count` queries' keys, or with a side their predecessors ([`Side::Upper`]) or successors.
@@ -254,7 +254,8 @@ impl<'a, S: InShards> OnShards<'a, S> {
         self.check("the keys' buffer", pairs, keys)?;
         values.as_deref().map_or(Ok(()), |values| self.check("the values' buffer", pairs, values))?;
         self.check("the counts' buffer", count, counts)?;
-        let bounds = Bounds { count, starts, ends: None, limits: None, limit: limit.into() };
+        let (limit, is_sorted) = (limit.into(), self.is_sorted);
+        let bounds = Bounds { count, starts, ends: None, limits: None, limit, is_sorted };
         let starts = Starts::Strided { counts, stride };
         self.ranges(bounds, Wanted::Rows(Rows { starts, keys: Some(keys), values, capacity: pairs }))
     }

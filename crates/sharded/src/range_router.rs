@@ -48,6 +48,8 @@ pub(crate) struct Bounds<'a, K> {
     pub(crate) ends: Option<&'a Buffer<K>>,
     pub(crate) limits: Option<&'a Buffer<u64>>,
     pub(crate) limit: u64,
+    /// Whether they ascend: a hint.
+    pub(crate) is_sorted: bool,
 }
 
 /// The results of ranges, in buffers of the stream's device, which were checked to be long enough.
@@ -279,7 +281,7 @@ impl<K: AnyKey> DeviceScratch<K> {
                 counts: on_shard.counts.write_on(stream)?,
             };
             // SAFETY: all of them have an element for each range, and are for the stream.
-            unsafe { batch.shards.all[shard].launches.launch(stream, false, &Query::Locate(query))? };
+            unsafe { batch.shards.all[shard].launches.launch(stream, bounds.is_sorted, &Query::Locate(query))? };
             if !is_home {
                 copied.reserve_ranges(count, has_rows)?;
                 let part = PeerPart { from: &on_shard.counts, range: 0..count, stream, at: 0 };

@@ -3,7 +3,7 @@
 //! ```text
 //!  the batch's device                                     a shard's device
 //!  ┌────────────────────┐ 1. a piece to its buckets; the
-//!  │ scatter, or shift  │    host reads the number of
+//!  │ scatter            │    host reads the number of
 //!  └──┬──────────────┬──┘    queries of each
 //!     ▼              └───────── 2. buckets ──────────► ┌──────────┐
 //!  ┌──────────┐                                        │ look-ups │
@@ -18,22 +18,23 @@
 //! [`SLOTS`] pieces are in flight at a time, each with memory and streams of its own ([`slots`](crate::slots)): no piece waits for
 //! another one's look-ups or copies.
 //!
-//! A sorted batch that wants values alone needs neither scatter nor back: see [`DeviceScratch::run_slices`].
+//! A sorted batch is cut at the shards' borders instead: see [`slices`].
 
-use crate::query::{Shards, after, queries_of};
+use crate::query::{Shards, queries_of};
 use crate::route::MAX_SHARDS;
 use crate::scratch_pool::ScratchPool;
-use crate::slots::{BUCKET, Shape, Slot, Table, read, reserve, reserve_pinned, write};
-use core::ops::Range;
+use crate::slots::{BUCKET, Shape, Slot, Table, reserve, reserve_pinned};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::Query;
 use lanetree_frame::{AnyKey, Buffer, Device, Event, KeyWord, PinnedBuffer, Result, Stream, Word};
 use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, TILE, calls, position};
 use lanetree_primitives::check_order;
-use lanetree_simt::{GetBatch, Global, GlobalMut, LaunchShape};
+use lanetree_simt::{Global, LaunchShape};
 
+pub(crate) mod finish;
 mod pieces;
+mod slices;
 
 /// Pieces in flight at a time.
 const SLOTS: usize = 4;
@@ -102,9 +103,11 @@ struct DeviceScratch<K: AnyKey, V> {
     before: Table<u64>,
     fallback_keys: Table<K::Bits>,
     fallback_values: Table<V>,
-    /// `[pieces][shards]`: start of each shard's bucket; of a sorted batch, bucket start minus cut.
+    /// `[pieces][shards]`: start of each shard's bucket.
     bucket_starts: Buffer<u32>,
     staged_bucket_starts: PinnedBuffer<u32>,
+    /// The shards' hit masks of a sorted batch.
+    hits: Buffer<u32>,
     slots: Vec<Slot>,
     /// The slot of the next piece.
     next: usize,
@@ -219,6 +222,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             fallback_values: Table::new(home)?,
             bucket_starts: home.alloc(0)?,
             staged_bucket_starts: home.pinned(0)?,
+            hits: home.alloc(0)?,
             slots: Vec::new(),
             next: 0,
         })
@@ -262,7 +266,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         // SAFETY: the caller's contract.
         unsafe {
             if !batch.hints.is_sorted {
-                self.run_pieces(batch, &[])?;
+                self.run_pieces(batch)?;
                 return Ok(true);
             }
             let cuts = self.cut(batch)?;
@@ -271,16 +275,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             self.order.upload_async(&self.checks, 0, &self.staged_order, 0..2)?;
             check_order::<K>(&self.checks, batch.queries, batch.count, &mut self.order)?;
             self.order.download_async(&self.checks, 0..1, &mut self.staged_order, 0)?;
-            match batch.query {
-                Query::Get(get)
-                    if !get.values.is_null()
-                        && get.hits.is_null()
-                        && (!batch.hints.is_staged || batch.devices.len() == 1) =>
-                {
-                    self.run_slices(batch, &cuts, get)?;
-                }
-                _ => self.run_pieces(batch, &cuts)?,
-            }
+            self.run_slices(batch, &cuts)?;
         }
         self.checks.synchronize()?;
         Ok(self.staged_order[0] >= batch.count as u64)
@@ -315,72 +310,5 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         }
         cuts.push(batch.count);
         Ok(cuts)
-    }
-
-    /// Looks up the values of a sorted batch, in which the shards' parts are adjacent: local parts in place, remote parts are copied
-    /// to their device and their results back.
-    ///
-    /// # Safety
-    /// As [`Router::run`].
-    unsafe fn run_slices(
-        &mut self,
-        batch: &InFlight<'_, K, V>,
-        cuts: &[usize],
-        get: &GetBatch<K::Bits, V>,
-    ) -> Result<()> {
-        let (key, slots) = (K::Bits::BYTES, batch.slots);
-        let slice = |range: &Range<usize>| GetBatch {
-            queries: batch.queries.byte_add((range.start * key) as u64),
-            count: range.len() as u64,
-            values: after(get.values, range.start),
-            ..*get
-        };
-        let (local, remote): (Vec<usize>, Vec<usize>) =
-            (0..batch.shards.all.len()).partition(|&shard| batch.numbers[shard] == 0);
-        // Earlier work of the caller's stream is done, since the cuts come after it. The first piece of each device goes first.
-        let mut pieces: Vec<(usize, Range<usize>, usize)> = Vec::new();
-        for shard in remote {
-            let firsts = (cuts[shard]..cuts[shard + 1]).step_by(batch.piece).enumerate();
-            let piece = |first: usize| first..cuts[shard + 1].min(first + batch.piece);
-            pieces.extend(firsts.map(|(number, first)| (number, piece(first), shard)));
-        }
-        pieces.sort_by_key(|&(number, ..)| number);
-        self.reserve_slots(slots.min(pieces.len()))?;
-        let mut used = vec![vec![false; batch.devices.len()]; slots];
-        for (number, range, shard) in pieces {
-            let (slot, device) = (number % slots, batch.numbers[shard]);
-            used[slot][device] = true;
-            let slot = &mut self.slots[slot];
-            slot.reserve_remote(device, &batch.devices[device], range.len(), key, batch.shape)?;
-            let (send, Some(remote)) = (&slot.send, &mut slot.remote_slots[device]) else { continue };
-            let (home, stream) = (slice(&range), &remote.stream);
-            // SAFETY: the queries of the part, and its elements of the results, which nothing else writes.
-            unsafe {
-                remote.keys.copy_from_address(stream, home.queries.cast(), range.len() * key, send)?;
-                let (queries, column) = (read(&remote.keys, stream, 0)?, &mut remote.results.columns[0]);
-                let query = Query::Get(GetBatch { queries, values: write(column, stream, 0)?, ..home });
-                batch.shards.all[shard].launches.launch(stream, true, &query)?;
-                column.copy_to_address(stream, range.len() * V::BYTES, home.values.cast(), &self.home)?;
-            }
-        }
-        for shard in local {
-            let range = cuts[shard]..cuts[shard + 1];
-            if !range.is_empty() {
-                let query = Query::Get(slice(&range));
-                // SAFETY: the caller's contract.
-                unsafe { batch.shards.all[shard].launches.launch(batch.stream, true, &query)? };
-            }
-        }
-        for (slot, used) in self.slots.iter().zip(&used) {
-            // SAFETY: streams of one device.
-            unsafe { batch.stream.wait_for_copies(&slot.send, GlobalMut::<u8>::null())? };
-            for remote in
-                slot.remote_slots.iter().zip(used).filter_map(|(remote, used)| remote.as_ref().filter(|_| *used))
-            {
-                // SAFETY: the results are in memory of the stream's device.
-                unsafe { batch.stream.wait_for_copies(&remote.stream, get.values)? };
-            }
-        }
-        Ok(())
     }
 }

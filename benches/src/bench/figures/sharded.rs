@@ -3,18 +3,20 @@
 use crate::bench::data::{Batch, Data, Order, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Measurement, Request, Run};
+use crate::bench::link::link;
 use crate::bench::output::Output;
 use crate::bench::plan::main_of;
 use crate::bench::queries::{batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::{
-    Buffer, Device, DeviceKind, DeviceRanges, KeyRange, LaneTree, OrderedIndex, PinnedBuffer, RangeScratch, Sharded,
-    ShardedUpdateScratch, Stream, lane_tree,
+    Buffer, Device, DeviceKind, DeviceRanges, KeyRange, LaneTree, OnDevices, OrderedIndex, PinnedBuffer, RangeScratch,
+    Sharded, ShardedUpdateScratch, Stream, lane_tree,
 };
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
+use std::collections::HashMap;
 
 pub(crate) const FIGURE: Measurement = Measurement::new("sharded", Run::Alone(measure));
 
@@ -29,9 +31,11 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let data = Data::<u64>::uniform(1 << size, session.seed_of(size));
     let tree = LaneTree::<u64, u64>::builder();
     let inserts = 1 << INSERTS.min(size).min(session.plan.queries);
+    let mut bounds = Bounds::default();
     if session.has_time("one index") {
         let index = tree.build(&session.device, &data.keys, &data.values)?;
-        Subject { data: &data, name: "lanetree", shards: 1, devices: 1, index }.measure(session, inserts)?;
+        let bounds = &mut bounds;
+        Subject { data: &data, name: "lanetree", shards: 1, devices: 1, index, bounds }.measure(session, inserts)?;
     }
     let one = session.device.clone();
     let mut on = vec![vec![one.clone(); 2], vec![one.clone(); 4]];
@@ -46,8 +50,9 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         let count = if devices[0] == devices[1] { 1 } else { devices.len() };
         if session.has_time(format_args!("{} shards on {count} devices", devices.len())) {
             let index = Sharded::build(&devices, tree, &data.keys, &data.values)?;
-            let (shards, devices) = (devices.len() as u64, count as u64);
-            Subject { data: &data, name: "sharded", shards, devices, index }.measure(session, inserts)?;
+            bounds.link = if count > 1 { link(session, &devices)? } else { None };
+            let (shards, devices, bounds) = (devices.len() as u64, count as u64, &mut bounds);
+            Subject { data: &data, name: "sharded", shards, devices, index, bounds }.measure(session, inserts)?;
         }
     }
     Ok(())
@@ -66,12 +71,60 @@ pub(crate) fn devices(first: &Device) -> Vec<Device> {
     all
 }
 
+/// What calls are compared with.
+#[derive(Default)]
+struct Bounds {
+    /// The one index's milliseconds, by operation and order.
+    one: HashMap<(String, &'static str), f64>,
+    /// Bytes that the links take from the first device in a millisecond, and as many to it.
+    link: Option<f64>,
+}
+
+/// The end of the names of operations whose batch is divided among the devices.
+const IN_PARTS: &str = ", in parts";
+
+/// Bytes of a query of another device that cross the links: of those there and those back the more. None where main memory or the CPU
+/// decide, too.
+fn crossing(operation: &str) -> Option<usize> {
+    match operation {
+        "get" => Some(8),
+        "predecessor" | "apply_on" => Some(16),
+        "range of 8" => Some(16 * LENGTH),
+        "get_many_pinned" => Some(0),
+        _ => None,
+    }
+}
+
+impl Bounds {
+    /// Adds to a row how many times as fast as the one index the shards are, and the least time that its search, if divided evenly, and
+    /// the links allow. The one index's rows are remembered.
+    fn compare(&mut self, row: &mut Row, devices: u64, order: Order) {
+        let operation = row.operation.strip_suffix(IN_PARTS).unwrap_or(&row.operation).to_owned();
+        let (ms, in_parts) = (row.timing.median_ms, operation.len() < row.operation.len());
+        let key = (operation, order.name());
+        let Some(&one) = self.one.get(&key) else {
+            self.one.insert(key, ms);
+            return;
+        };
+        row.set("x_one", one / ms);
+        let Some((link, bytes)) = self.link.zip(crossing(&key.0)) else { return };
+        let devices = devices as f64;
+        let sent = row.batch as f64 * (devices - 1.0) / devices * bytes as f64;
+        // In parts each device sends queries to the others, and results of theirs.
+        let crossing = if in_parts { 2.0 * sent / devices } else { sent };
+        let bound = (one / devices).max(crossing / link);
+        row.set("bound_ms", bound);
+        row.set("of_bound", bound / ms);
+    }
+}
+
 struct Subject<'a, I> {
     data: &'a Data<u64>,
     name: &'static str,
     shards: u64,
     devices: u64,
     index: I,
+    bounds: &'a mut Bounds,
 }
 
 /// What one index and several shards have in common beside [`OrderedIndex`].
@@ -84,7 +137,13 @@ trait Forms: OrderedIndex<Domain = u64, Value = u64> {
         false
     }
     /// At most [`LENGTH`] pairs from each start on.
-    fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()>;
+    fn range_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        bounds: [&Buffer<u64>; 2],
+        out: &mut DeviceRanges<u64, u64>,
+    ) -> Result<()>;
     fn insert_on(
         &mut self,
         stream: &Stream,
@@ -94,7 +153,13 @@ trait Forms: OrderedIndex<Domain = u64, Value = u64> {
     /// Each once.
     fn devices(&self) -> Vec<Device>;
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()>;
-    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, out: [&mut Buffer<u64>; 2]) -> Result<()>;
+    fn predecessor_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        queries: &Buffer<u64>,
+        out: [&mut Buffer<u64>; 2],
+    ) -> Result<()>;
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()>;
 }
 
@@ -109,15 +174,32 @@ impl Forms for LaneTree<u64, u64> {
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()> {
         Ok(self.on(stream).order(batch_order(order)).miss(miss()).get(queries, out)?)
     }
-    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
-        Ok(self.on(stream).miss(miss()).predecessor(queries, keys, out)?)
+    fn predecessor_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        queries: &Buffer<u64>,
+        [keys, out]: [&mut Buffer<u64>; 2],
+    ) -> Result<()> {
+        Ok(self.on(stream).order(batch_order(order)).miss(miss()).predecessor(queries, keys, out)?)
     }
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
         Ok(self.get_many_pinned(queries, miss(), out, None)?)
     }
-    fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()> {
+    fn range_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        bounds: [&Buffer<u64>; 2],
+        out: &mut DeviceRanges<u64, u64>,
+    ) -> Result<()> {
         let mut scratch = RangeScratch::new(self.device(), bounds[0].len())?;
-        Ok(self.on(stream).limit(LENGTH as u64).range(bounds[0], bounds[1], &mut scratch, out)?)
+        Ok(self.on(stream).order(batch_order(order)).limit(LENGTH as u64).range(
+            bounds[0],
+            bounds[1],
+            &mut scratch,
+            out,
+        )?)
     }
     fn insert_on(
         &mut self,
@@ -138,8 +220,14 @@ impl Forms for Sharded<LaneTree<u64, u64>> {
         *self.min_staged_mut() = if by_cpu { usize::MAX } else { 1 << 17 };
         true
     }
-    fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()> {
-        Ok(self.on(stream).limit(LENGTH as u64).range(bounds[0], bounds[1], out)?)
+    fn range_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        bounds: [&Buffer<u64>; 2],
+        out: &mut DeviceRanges<u64, u64>,
+    ) -> Result<()> {
+        Ok(hinted(self, stream, order).limit(LENGTH as u64).range(bounds[0], bounds[1], out)?)
     }
     fn insert_on(
         &mut self,
@@ -159,16 +247,30 @@ impl Forms for Sharded<LaneTree<u64, u64>> {
         devices
     }
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()> {
-        let on = self.on(stream);
-        let on = if order == Order::Sorted { on.sorted() } else { on };
-        Ok(on.miss(miss()).get(queries, out)?)
+        Ok(hinted(self, stream, order).miss(miss()).get(queries, out)?)
     }
-    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
-        Ok(self.on(stream).miss(miss()).predecessor(queries, keys, out)?)
+    fn predecessor_on(
+        &self,
+        stream: &Stream,
+        order: Order,
+        queries: &Buffer<u64>,
+        [keys, out]: [&mut Buffer<u64>; 2],
+    ) -> Result<()> {
+        Ok(hinted(self, stream, order).miss(miss()).predecessor(queries, keys, out)?)
     }
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
         Ok(self.get_many_pinned(queries, miss(), out, None)?)
     }
+}
+
+/// Shards' queries, with the hint of their order.
+fn hinted<'a>(
+    index: &'a Sharded<LaneTree<u64, u64>>,
+    stream: &'a Stream,
+    order: Order,
+) -> OnDevices<'a, LaneTree<u64, u64>> {
+    let on = index.on(stream);
+    if order == Order::Sorted { on.sorted() } else { on }
 }
 
 /// A part of a batch, on a device.
@@ -192,13 +294,13 @@ impl Part {
 
 impl<I: Forms> Subject<'_, I> {
     /// Batches on the devices.
-    fn on_devices(&self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+    fn on_devices(&mut self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
         let devices = self.index.devices();
         self.in_parts(session, "get", &devices[..1], batch, order, |index, part| {
             index.get_on(&part.stream, order, &part.queries, &mut part.values)
         })?;
         self.in_parts(session, "predecessor", &devices[..1], batch, order, |index, part| {
-            index.predecessor_on(&part.stream, &part.queries, [&mut part.keys, &mut part.values])
+            index.predecessor_on(&part.stream, order, &part.queries, [&mut part.keys, &mut part.values])
         })?;
         if devices.len() > 1 {
             self.in_parts(session, "get, in parts", &devices, batch, order, |index, part| {
@@ -213,7 +315,7 @@ impl<I: Forms> Subject<'_, I> {
     }
 
     fn in_parts(
-        &self,
+        &mut self,
         session: &mut Session,
         operation: &str,
         devices: &[Device],
@@ -241,7 +343,7 @@ impl<I: Forms> Subject<'_, I> {
 
     /// Checks the parts of the values of a batch, each from an element on.
     fn push_values<'v>(
-        &self,
+        &mut self,
         session: &mut Session,
         operation: &str,
         order: Order,
@@ -255,14 +357,24 @@ impl<I: Forms> Subject<'_, I> {
             checksum =
                 checksum.and(session.check_slice(&operation, "values", values, range, miss(), |i| batch.value(i))?);
         }
-        let row = self.row(session, operation, batch.queries.len(), timing, checksum);
-        session.push(row.with("order", order.name()).with("hit_rate", hit_rate(false)));
+        let row = self.row(session, (operation, order), batch.queries.len(), timing, checksum);
+        session.push(row.with("hit_rate", hit_rate(false)));
         Ok(())
     }
 
-    fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
+    fn row(
+        &mut self,
+        session: &Session,
+        (operation, order): (&str, Order),
+        batch: usize,
+        timing: Timing,
+        checksum: Checksum,
+    ) -> Row {
         let row = Row::new(FIGURE.name, self.name, operation, batch, timing, checksum).on(session.device_name());
-        self.data.label(row).with("shards", self.shards).with("devices", self.devices)
+        let row = self.data.label(row).with("shards", self.shards).with("devices", self.devices);
+        let mut row = row.with("order", order.name());
+        self.bounds.compare(&mut row, self.devices, order);
+        row
     }
 
     fn measure(mut self, session: &mut Session, inserts: usize) -> Result<()> {
@@ -289,14 +401,14 @@ impl<I: Forms> Subject<'_, I> {
         Ok(())
     }
 
-    fn get_many(&self, session: &mut Session, operation: &str, batch: &Batch<u64>, order: Order) -> Result<()> {
+    fn get_many(&mut self, session: &mut Session, operation: &str, batch: &Batch<u64>, order: Order) -> Result<()> {
         let (timing, found) = session.time_making(|| self.index.get_many(&batch.queries))?;
         let values: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
         self.push_values(session, operation, order, timing, batch, [(0, &values[..])].into_iter())
     }
 
     /// Ranges whose bounds are on the first device, and whose pairs stay there.
-    fn ranges_on_device(&self, session: &mut Session, ranks: &[usize], order: Order) -> Result<()> {
+    fn ranges_on_device(&mut self, session: &mut Session, ranks: &[usize], order: Order) -> Result<()> {
         let device = &session.device;
         let stream = device.stream()?;
         let starts: Vec<u64> = ranks.iter().map(|&rank| self.data.keys[rank]).collect();
@@ -309,22 +421,21 @@ impl<I: Forms> Subject<'_, I> {
                 Ok(stream.synchronize()?)
             },
             |out| {
-                self.index.range_on(&stream, [&starts, &ends], out)?;
+                self.index.range_on(&stream, order, [&starts, &ends], out)?;
                 Ok(stream.synchronize()?)
             },
         )?;
         let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
         let (values, all) = (out.values.to_vec()?, 0..ranks.len() * LENGTH);
         let checksum = session.check_slice(&"range", "values", &values, all, miss(), value)?;
-        let row = self.row(session, &format!("range of {LENGTH}"), ranks.len(), timing, checksum);
-        session.push(row.with("order", order.name()).with("hit_rate", hit_rate(false)));
+        let row = self.row(session, (&format!("range of {LENGTH}"), order), ranks.len(), timing, checksum);
+        session.push(row.with("hit_rate", hit_rate(false)));
         Ok(())
     }
 
     /// All hits.
-    fn queries(&self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+    fn queries(&mut self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
         let (keys, count) = (&batch.queries, batch.queries.len());
-        let with_order = |row: Row| row.with("order", order.name()).with("hit_rate", hit_rate(false));
 
         self.get_many(session, "get_many", batch, order)?;
 
@@ -332,8 +443,8 @@ impl<I: Forms> Subject<'_, I> {
         let values: Vec<u64> = found.into_par_iter().map(|pair| pair.map_or(miss(), |pair| pair.1)).collect();
         let checksum =
             session.check_slice(&"predecessor_many", "values", &values, 0..count, miss(), |i| batch.value(i))?;
-        let row = with_order(self.row(session, "predecessor_many", count, timing, checksum));
-        session.push(row);
+        let row = self.row(session, ("predecessor_many", order), count, timing, checksum);
+        session.push(row.with("hit_rate", hit_rate(false)));
 
         if self.data.len() < LENGTH {
             return Ok(());
@@ -347,8 +458,8 @@ impl<I: Forms> Subject<'_, I> {
         let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
         let all = 0..count * LENGTH;
         let checksum = session.check_slice(&"range_many", "values", &found.values, all, miss(), value)?;
-        let row = with_order(self.row(session, &format!("range_many of {LENGTH}"), count, timing, checksum));
-        session.push(row);
+        let row = self.row(session, (&format!("range_many of {LENGTH}"), order), count, timing, checksum);
+        session.push(row.with("hit_rate", hit_rate(false)));
         Ok(())
     }
 
@@ -385,7 +496,7 @@ impl<I: Forms> Subject<'_, I> {
             session.expect(&operation, "inserted", state.1, count as u64)?;
             let checksum =
                 session.check_found(&operation, &self.index.get_many(&keys)?, count, miss(), |i| values[i])?;
-            let row = self.row(session, operation, count, timing, checksum).with("order", Order::Random.name());
+            let row = self.row(session, (operation, Order::Random), count, timing, checksum);
             session.push(row);
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Results in the batch's order.
 
+use crate::amends::Amends;
 use crate::{ITEMS, THREADS, TILE, position};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, kernel_args, unroll};
@@ -19,16 +20,12 @@ kernel_args! {
         pub local_hits: Global<u32>,
         /// A bit for each of the others.
         pub remote_hits: Global<u32>,
-        /// `[shards]`: what is added to a shard's results; null for nothing.
-        pub plus: Global<W>,
-        /// `[shards]`: what takes the place of results that a shard does not have; null for nothing.
-        pub others: Global<W>,
+        /// What becomes of the results.
+        pub amends: Amends<W>,
         /// Out: `[count]`, the results; null if they are not wanted.
         pub out: GlobalMut<W>,
         /// Out: `[ceil(count / 32)]`, the hit mask; null if it is not wanted.
         pub out_hits: GlobalMut<u32>,
-        /// Which shards have one of `others`: a bit each, the first 32 and the rest.
-        pub have_others: [u32; 2],
         /// The first position of `remote_results`, a multiple of 32.
         pub remote: u32,
         /// Not 0: where there is no result, memory has none either, and `out` gets the smallest word.
@@ -75,15 +72,7 @@ impl<W: KeyWord> Kernel for Back<W> {
                     if is_wanted && !of_all && hits[item] {
                         results[item] = simt.load(from, u64::from(at), Hint::ReadOnly);
                     }
-                    if !args.plus.is_null() {
-                        let plus = simt.load(args.plus, u64::from(shard), Hint::ReadOnly);
-                        results[item] = results[item].wrapping_add(plus);
-                    }
-                    let have = if shard < 32 { args.have_others[0] } else { args.have_others[1] };
-                    if !hits[item] && have >> (shard % 32) & 1 != 0 {
-                        hits[item] = true;
-                        results[item] = simt.load(args.others, u64::from(shard), Hint::ReadOnly);
-                    }
+                    (results[item], hits[item]) = args.amends.apply(simt, shard, results[item], hits[item]);
                 }
             }
         });

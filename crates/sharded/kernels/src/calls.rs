@@ -2,7 +2,7 @@
 
 use crate::{
     Back, BackArgs, Cut, CutArgs, Judge, JudgeArgs, Merge, MergeArgs, Owners, OwnersArgs, Permute, PermuteArgs,
-    PutPairs, PutPairsArgs, Scatter, ScatterArgs, Share, ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
+    PutPairs, PutPairsArgs, Scatter, ScatterArgs, Settle, SettleArgs, Share, ShareArgs, Sought, SoughtArgs,
 };
 use lanetree_simt::{Call, Instance, KeyWord, Word, entry_by_words};
 
@@ -19,8 +19,8 @@ by_word! {
     scatter(ScatterArgs) => Scatter;
     /// The kernel that cuts sorted batches.
     cut(CutArgs) => Cut;
-    /// The kernel that copies parts of sorted batches into buckets.
-    shift(ShiftArgs) => Shift;
+    /// The kernel that makes results of sorted batches those of the whole index.
+    settle(SettleArgs) => Settle;
     /// The kernel that puts results into the batch's order.
     back(BackArgs) => Back;
     /// The kernel that puts a shard's pairs where they belong.

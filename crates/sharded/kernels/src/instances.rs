@@ -1,6 +1,6 @@
 //! The instances that are compiled, one of each kernel per word; `calls` chooses among them.
 
-use crate::{Back, Cut, Judge, Merge, Owners, Permute, PutPairs, Scatter, Share, Shift, Sought};
+use crate::{Back, Cut, Judge, Merge, Owners, Permute, PutPairs, Scatter, Settle, Share, Sought};
 use lanetree_simt::instance;
 
 macro_rules! instances {
@@ -8,7 +8,7 @@ macro_rules! instances {
         pastey::paste! {$(
             instance!([<sharded__scatter_ $k>], sharded, Scatter<$k>);
             instance!([<sharded__cut_ $k>], sharded, Cut<$k>);
-            instance!([<sharded__shift_ $k>], sharded, Shift<$k>);
+            instance!([<sharded__settle_ $k>], sharded, Settle<$k>);
             instance!([<sharded__back_ $k>], sharded, Back<$k>);
             instance!([<sharded__put_pairs_ $k>], sharded, PutPairs<$k>);
             instance!([<sharded__owners_ $k>], sharded, Owners<$k>);

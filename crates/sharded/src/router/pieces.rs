@@ -2,22 +2,18 @@
 
 use super::{DeviceScratch, InFlight};
 use crate::back::{Back, tiles};
-use crate::query::{Bucket, after};
+use crate::query::Bucket;
 use crate::slots::{BUCKET, Layout, read, reserve, reserve_pinned, words, write};
 use core::ops::Range;
-use lanetree_frame::fixed::Query;
 use lanetree_frame::{AnyKey, KeyWord, Result, Word};
-use lanetree_kernels_sharded::{BackArgs, ScatterArgs, ShiftArgs, calls};
+use lanetree_kernels_sharded::{ScatterArgs, calls};
 use lanetree_runtime::PeerPart;
-use lanetree_simt::{GetBatch, GlobalMut, NeighborBatch, RankBatch};
 
 /// A piece of a batch.
 struct Piece {
     range: Range<usize>,
     number: usize,
     slot: usize,
-    /// The queries of each shard, if they are known before the piece is partitioned.
-    sizes: Option<Vec<usize>>,
 }
 
 /// A bucket with queries.
@@ -32,23 +28,19 @@ struct FilledBucket {
 }
 
 impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
-    /// Answers a batch piece by piece. A sorted batch has cuts.
+    /// Answers a batch piece by piece.
     ///
     /// # Safety
     /// As [`Router::run`].
-    pub(super) unsafe fn run_pieces(&mut self, batch: &InFlight<'_, K, V>, cuts: &[usize]) -> Result<()> {
-        let sizes = |range: &Range<usize>| {
-            let part = |cuts: &[usize]| cuts[1].min(range.end).saturating_sub(cuts[0].max(range.start));
-            batch.hints.is_sorted.then(|| cuts.windows(2).map(part).collect())
-        };
+    pub(super) unsafe fn run_pieces(&mut self, batch: &InFlight<'_, K, V>) -> Result<()> {
         let mut pieces: Vec<Piece> = (0..batch.count)
             .step_by(batch.piece)
             .map(|first| first..batch.count.min(first + batch.piece))
             .enumerate()
-            .map(|(number, range)| Piece { sizes: sizes(&range), range, number, slot: 0 })
+            .map(|(number, range)| Piece { range, number, slot: 0 })
             .collect();
         let layout = Layout::new(batch.piece.min(batch.count), batch.numbers);
-        self.upload_bucket_starts(&layout, &pieces, cuts)?;
+        self.upload_bucket_starts(&layout, pieces.len())?;
         // A piece is partitioned well before the host reads its sizes. BucketResults go back as late as the slots allow, since the caller's
         // stream takes them in the order of the pieces.
         for number in 0..pieces.len() + batch.slots {
@@ -73,18 +65,14 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         Ok(())
     }
 
-    /// Uploads the start of each bucket of each piece; of a sorted batch, which has cuts, bucket start minus cut.
-    fn upload_bucket_starts(&mut self, layout: &Layout, pieces: &[Piece], cuts: &[usize]) -> Result<()> {
+    /// Uploads the start of each bucket, for each piece.
+    fn upload_bucket_starts(&mut self, layout: &Layout, pieces: usize) -> Result<()> {
         let shards = layout.starts.len();
-        let all = pieces.len() * shards;
+        let all = pieces * shards;
         reserve(&mut self.bucket_starts, all)?;
         reserve_pinned(&mut self.staged_bucket_starts, all)?;
-        let bucket_starts = &mut self.staged_bucket_starts[..all];
-        for (of_piece, piece) in bucket_starts.chunks_mut(shards).zip(pieces) {
-            for (shard, (to, &start)) in of_piece.iter_mut().zip(&layout.starts).enumerate() {
-                let from = cuts.get(shard).map_or(0, |&cut| cut.saturating_sub(piece.range.start));
-                *to = (start as u32).wrapping_sub(from as u32);
-            }
+        for of_piece in self.staged_bucket_starts[..all].chunks_mut(shards) {
+            of_piece.iter_mut().zip(&layout.starts).for_each(|(to, &start)| *to = start as u32);
         }
         Ok(self.bucket_starts.upload_async(&self.stream, 0, &self.staged_bucket_starts, 0..all)?)
     }
@@ -106,16 +94,8 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         let (keys, positions) = (write(&mut slot.keys, stream, 0)?, slot.positions.write_on(stream)?);
         let next = slot.next.write_on(stream)?;
         let (tiles, count) = (tiles(stream, count)?, count as u64);
-        // SAFETY: the caller's contract; each bucket can hold the whole piece, and for a sorted piece its parts.
+        // SAFETY: the caller's contract; each bucket can hold the whole piece.
         unsafe {
-            if piece.sizes.is_some() {
-                let (first, cuts, bucket_starts) =
-                    (piece.range.start as u64, self.cuts.read_on(stream)?, next.as_const());
-                let shards = shards as u32;
-                let args =
-                    ShiftArgs { queries, count, first, cuts, bucket_starts, keys, positions, shards, padding: 0 };
-                return Ok(tiles.run(calls::shift(&args))?);
-            }
             let (splitters, flip, shards) = (self.splitters.device.read_on(stream)?, K::FLIP, shards as u32);
             let args = ScatterArgs { queries, count, splitters, next, keys, positions, shards, padding: 0, flip };
             tiles.run(calls::scatter(&args))?;
@@ -128,16 +108,12 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
     /// # Safety
     /// As [`Router::run`]; the piece was given to [`DeviceScratch::partition`].
     unsafe fn look_up(&mut self, batch: &InFlight<'_, K, V>, piece: &Piece, layout: &Layout) -> Result<()> {
-        let (shape, key, is_sorted) = (batch.shape, K::Bits::BYTES, batch.hints.is_sorted);
+        let (shape, key) = (batch.shape, K::Bits::BYTES);
         let slot = &mut self.slots[piece.slot];
-        let sizes = match &piece.sizes {
-            Some(sizes) => sizes.clone(),
-            None => {
-                // The stream has nothing else to do yet.
-                slot.work.synchronize()?;
-                slot.staged_next.iter().zip(&layout.starts).map(|(&end, &start)| end as usize - start).collect()
-            }
-        };
+        // The stream has nothing else to do yet.
+        slot.work.synchronize()?;
+        let sizes: Vec<usize> =
+            slot.staged_next.iter().zip(&layout.starts).map(|(&end, &start)| end as usize - start).collect();
         let mut ends = vec![0; batch.devices.len()];
         let filled = |shard: usize| {
             let (device, len, start) = (batch.numbers[shard], sizes[shard], layout.starts[shard]);
@@ -168,7 +144,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
                 let bucket = Bucket { queries, count, results: &mut remote.results, first };
                 let query = bucket.query(batch.query, shape, &remote.stream)?;
                 // SAFETY: the bucket's queries, and memory for its results.
-                unsafe { batch.shards.all[shard].launches.launch(&remote.stream, is_sorted, &query)? };
+                unsafe { batch.shards.all[shard].launches.launch(&remote.stream, false, &query)? };
             }
         }
         let slots = &slot.remote_slots;
@@ -200,7 +176,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             let bucket = Bucket { queries, count, results: &mut slot.local, first };
             let query = bucket.query(batch.query, shape, &slot.work)?;
             // SAFETY: the bucket's queries, and memory for its results.
-            unsafe { batch.shards.all[shard].launches.launch(&slot.work, is_sorted, &query)? };
+            unsafe { batch.shards.all[shard].launches.launch(&slot.work, false, &query)? };
         }
         Ok(())
     }
@@ -210,38 +186,9 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
     /// # Safety
     /// As [`Router::run`]; the piece was looked up.
     unsafe fn back(&self, batch: &InFlight<'_, K, V>, piece: &Piece, layout: &Layout) -> Result<()> {
-        let (stream, slot, first) = (batch.stream, &self.slots[piece.slot], piece.range.start);
-        let (count, has_hits) = (piece.range.len(), batch.shape.has_hits);
-        let back = Back { stream, slot, count, remote: layout.remote, has_hits };
-        // SAFETY: the columns are of these types, by the shape; the caller's contract.
-        unsafe {
-            match *batch.query {
-                Query::Get(GetBatch { values, hits, .. }) => {
-                    let (out, out_hits) = (after(values, first), after(hits, first / 32));
-                    back.run(&BackArgs { out, out_hits, ..back.args::<V>(0)? })
-                }
-                Query::Rank(RankBatch { ranks, .. }) => {
-                    let (plus, out) = (self.before.device.read_on(stream)?, after(ranks, first));
-                    back.run(&BackArgs { plus, out, ..back.args(0)? })
-                }
-                Query::Neighbor(NeighborBatch { keys, values, hits, .. }) => {
-                    let mut have_others = [0; 2];
-                    for (shard, _) in batch.shards.fallbacks.iter().enumerate().filter(|(_, pair)| pair.is_some()) {
-                        have_others[shard / 32] |= 1 << (shard % 32);
-                    }
-                    let (hits, has_values) = (after(hits, first / 32), batch.shards.has_values);
-                    let (out, out_hits) = (after(keys, first), if has_values { GlobalMut::null() } else { hits });
-                    let others = self.fallback_keys.device.read_on(stream)?;
-                    let args = BackArgs { others, have_others, out, out_hits, has_hits_alone: 1, ..back.args(1)? };
-                    back.run::<K::Bits>(&args)?;
-                    if !has_values {
-                        return Ok(());
-                    }
-                    let (others, out) = (self.fallback_values.device.read_on(stream)?, after(values, first));
-                    back.run(&BackArgs { others, have_others, out, out_hits: hits, ..back.args::<V>(0)? })
-                }
-                Query::Locate(_) | Query::Gather(..) | Query::Aggregate(_) => Ok(()),
-            }
-        }
+        let (stream, slot, count) = (batch.stream, &self.slots[piece.slot], piece.range.len());
+        let back = Back { stream, slot, count, remote: layout.remote, has_hits: batch.shape.has_hits };
+        // SAFETY: the caller's contract.
+        unsafe { self.finish(batch, &piece.range, &back) }
     }
 }

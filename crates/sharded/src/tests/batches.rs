@@ -297,22 +297,27 @@ fn values_on_devices_that_fail_say_so() -> Result<()> {
 #[test]
 fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
     let map = tens(60);
-    let keys: Vec<u64> = (0..2500).map(|i| i * 7 % 700).collect();
-    let expected: Vec<u64> = keys.iter().map(|&key| predecessor(&map, key).map_or(9, |pair| pair.1)).collect();
-    each_failure(2, &Failure::KINDS, |devices, fault| {
-        let mut index = sharded(devices, &map)?;
-        index.set_pieces(2048, 2);
-        let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
-        let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
-        let mut ask = || {
-            index.on(&stream).miss(9).predecessor(&queries, &mut found, &mut values)?;
-            synchronize(devices)
-        };
-        let _ = fault.during(&mut ask);
-        ask()?;
-        assert_eq!(values.to_vec()?, expected, "after {}", fault.name);
-        Ok(())
-    })?;
+    let mut keys: Vec<u64> = (0..2500).map(|i| i * 7 % 700).collect();
+    for is_sorted in [false, true] {
+        if is_sorted {
+            keys.sort_unstable();
+        }
+        let expected: Vec<u64> = keys.iter().map(|&key| predecessor(&map, key).map_or(9, |pair| pair.1)).collect();
+        each_failure(2, &Failure::KINDS, |devices, fault| {
+            let mut index = sharded(devices, &map)?;
+            index.set_pieces(2048, 2);
+            let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
+            let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
+            let mut ask = || {
+                on(&index, &stream, is_sorted).miss(9).predecessor(&queries, &mut found, &mut values)?;
+                synchronize(devices)
+            };
+            let _ = fault.during(&mut ask);
+            ask()?;
+            assert_eq!(values.to_vec()?, expected, "after {}", fault.name);
+            Ok(())
+        })?;
+    }
     Ok(())
 }
 
