@@ -92,7 +92,7 @@ struct DeviceScratch<K: AnyKey, V> {
     home: Device,
     cuts: Buffer<u64>,
     staged_cuts: PinnedBuffer<u64>,
-    /// Stream for setup work before the first piece.
+    /// Stream for setup work before the first piece, and for copies of slices' queries.
     stream: Stream,
     /// Stream for the check of a sorted batch, which overlaps with its look-ups.
     checks: Stream,

@@ -77,7 +77,8 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         let mut remote: Vec<(usize, Slice)> = remote.into_iter().flat_map(|shard| slices(shard, batch.piece)).collect();
         remote.sort_by_key(|&(number, _)| number);
         self.reserve_slots(slots)?;
-        self.slots[..slots].iter().try_for_each(|slot| slot.send.wait(&has_masks))?;
+        // In one stream: copies in several would share the link, all end late, and results could not come back meanwhile.
+        self.stream.wait(&has_masks)?;
         let mut used = vec![vec![false; batch.devices.len()]; slots];
         for (number, slice) in &remote {
             let (slot, device) = (number % slots, batch.numbers[slice.shard]);
@@ -86,7 +87,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             slot.reserve_remote(device, &batch.devices[device], slice.range.len(), K::Bits::BYTES, batch.shape)?;
             if let Some(remote) = &mut slot.remote_slots[device] {
                 // SAFETY: the caller's contract; the slice's part of the results is nobody else's.
-                unsafe { look_up_remote(batch, slice, &self.home, &slot.send, remote)? };
+                unsafe { look_up_remote(batch, slice, &self.home, &self.stream, remote)? };
             }
         }
         // Values that nobody wants take memory, so for a piece at a time.
@@ -105,9 +106,9 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
                     unsafe { batch.stream.wait_for_copies(&remote.stream, *output)? };
                 }
             }
-            // SAFETY: streams of one device.
-            unsafe { batch.stream.wait_for_copies(&slot.send, GlobalMut::<u8>::null())? };
         }
+        // SAFETY: streams of one device.
+        unsafe { batch.stream.wait_for_copies(&self.stream, GlobalMut::<u8>::null())? };
         let (stream, count) = (batch.stream, batch.count);
         let cuts = self.cuts.read_on(stream)?;
         let in_place = InPlace { stream, count, shards, cuts, hits: hits.as_const() };
