@@ -33,11 +33,6 @@ impl Filling {
         Self { bucket, node, slots: slots as usize }
     }
 
-    /// The same with nodes of fewer pairs.
-    pub(crate) fn with_node(self, node: usize) -> Self {
-        Self { node, ..self }
-    }
-
     /// The same with other buckets: pairs of one, in units of 1/256.
     pub(crate) fn with_bucket(self, bucket: u32) -> Self {
         Self { bucket: bucket.clamp(256, self.slots as u32 * 256), ..self }
@@ -63,13 +58,17 @@ impl Filling {
         (self.node / 4).min(MOST_REACH as usize)
     }
 
-    /// Where a bucket that begins with a pair is to end: full, or at the next of equal distances.
+    /// Where a bucket that begins with a pair is to end: full, or at the next of equal distances, but for one that is not half a
+    /// bucket away. So a bucket that had to end early makes the next one longer, not shorter.
     fn end_of_bucket(self, start: usize) -> usize {
         let (bucket, slots) = (self.bucket as usize, self.slots);
         if self.is_full() {
             return start + slots;
         }
-        (((start * 256 + 255) / bucket + 1) * bucket) >> 8
+        let distances = (start * 256 + 255) / bucket + 1;
+        let next = (distances * bucket) >> 8;
+        let end = if next - start <= bucket >> 9 { ((distances + 1) * bucket) >> 8 } else { next };
+        end.min(start + slots)
     }
 }
 

@@ -51,11 +51,11 @@ pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
     AssignOthers, AssignOthersArgs, AssignParts, AssignPartsArgs, BUCKET_THREADS, BucketChangesArgs, CHANGE_WARPS,
-    Changes, Ends, EndsArgs, ListNodes, ListNodesArgs, ListSplit, ListSplitArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS,
-    MovePairs, MovePairsArgs, NodeChangesArgs, OtherParts, PlanBuckets, PlanNodes, PlanShifts, REBUILD_WARPS,
-    REBUILT_WORDS, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs,
-    SizeOthers, SizeOthersArgs, SizeSplit, SizeSplitArgs, Spans, Starts, StartsArgs, WriteBuckets, WriteNodes,
-    WriteShifts, move_warps, rebuild_pairs,
+    Changes, EVEN, Ends, EndsArgs, ListNodes, ListNodesArgs, ListSplit, ListSplitArgs, MORE, MOST_NODE_PLAN_WORDS,
+    MOVE_WARPS, MovePairs, MovePairsArgs, NodeChangesArgs, OtherParts, PlanBuckets, PlanNodes, PlanShifts,
+    REBUILD_WARPS, REBUILT_WORDS, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, SEARCH_THREADS,
+    Search, SearchArgs, SizeOthers, SizeOthersArgs, SizeSplit, SizeSplitArgs, Spans, Starts, StartsArgs, WriteBuckets,
+    WriteNodes, WriteShifts, move_warps, rebuild_pairs,
 };
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,

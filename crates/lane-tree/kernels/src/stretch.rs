@@ -23,6 +23,13 @@ impl Filling {
         Self { bucket, inverse: (1 << 22) / bucket.max(1) }
     }
 
+    /// How near a bucket's beginning the pairs are after which it is not to end, though it might: less than half a bucket. So a bucket
+    /// that had to end early makes the next one longer, not shorter.
+    #[inline(always)]
+    const fn too_near(self) -> u32 {
+        self.bucket >> 9
+    }
+
     /// Where buckets are to end among the pairs after this one, up to `most`: bit `i` says that one may end after `i`
     /// pairs. Buckets are to be full, and then there is no such bit, or to end at equal distances from the node's first
     /// pair on.
@@ -147,12 +154,12 @@ impl Stretch {
     /// Pairs of a bucket that begins with one of the stretch's pairs: as many as go up to where it is to end, or more if it may not
     /// end before; 0 if it may not end within its slots.
     #[inline(always)]
-    fn bucket(self, at: u32, wanted: u64) -> u32 {
+    fn bucket(self, at: u32, wanted: u64, too_near: u32) -> u32 {
         // Bit `i`: it may have `i + 1` pairs.
         let after = |bits: u64| if self.slots > 8 { (bits >> (at + 1)) as u32 } else { bits as u32 >> (at + 1) };
         let ends = after(self.begins) & ((1 << self.slots) - 1);
         let lowest = |bits: u32| bits & bits.wrapping_neg();
-        let wanted = lowest(after(wanted));
+        let wanted = lowest(after(wanted) >> too_near << too_near);
         let short = ends & (wanted | wanted.wrapping_sub(1));
         let end = if short != 0 { short } else { lowest(ends) };
         32 - end.leading_zeros()
@@ -162,13 +169,13 @@ impl Stretch {
     #[inline(always)]
     pub(crate) fn cut<S: Simt>(self, simt: S, filling: Filling, most: u32) -> BucketCut {
         let (lane, slots) = (simt.lane(), self.slots);
-        let wanted = filling.ends(self.first, self.share + slots, slots);
+        let (wanted, too_near) = (filling.ends(self.first, self.share + slots, slots), filling.too_near());
         let mut exits = Exits::NONE;
         let mut at = self.share;
         while at > 0 {
             at -= 1;
             // A bucket that cannot end leads anywhere: it is found below.
-            exits = exits.with(exits.of(self.bucket(at, wanted).wrapping_sub(1), slots));
+            exits = exits.with(exits.of(self.bucket(at, wanted, too_near).wrapping_sub(1), slots));
         }
         let mut step = 1;
         while step < WARP {
@@ -184,7 +191,7 @@ impl Stretch {
         let (mut begun, mut is_stuck) = (0_u32, false);
         while at < end && !is_stuck {
             begun |= 1 << at;
-            let pairs = self.bucket(at, wanted);
+            let pairs = self.bucket(at, wanted, too_near);
             is_stuck = pairs == 0;
             at += pairs;
         }

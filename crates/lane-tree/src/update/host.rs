@@ -27,6 +27,7 @@ use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{
     BITMAP_CHILDREN, FORMAT_BITS, NODE_WORDS, Record, bucket_slots, record_words,
 };
+use lanetree_kernels_lane_tree::{EVEN, MORE};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
 /// Changes that a thread looks for at a time.
@@ -208,19 +209,17 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
 impl<W: KeyWord, V: Value> Rewritten<W, V> {
     /// Plans a node again with its changes. If it is split, the nodes are filled like this.
     fn new(view: &View<'_, W, V>, batch: &Batch<'_, W, V>, touched: &Touched, filling: Filling) -> Result<Self> {
-        /// New buckets for each pair and slot, in units of 1/256, so that they are filled to 0.7.
-        const MORE: usize = 366;
-        /// Of even buckets, in units of 1/256: one in five or six will be shorter than it is to be.
-        const EVEN: usize = 304;
         let old = view.pairs_of(touched.node)?;
         let (pairs, _) = SortedPairs::merge((&old.keys, &old.values), &batch.changes[touched.changes.clone()])?;
         let (keys, old_buckets) = (&pairs.keys, view.buckets_of(touched.node));
         let (len, room, slots) = (keys.len(), old_buckets.len(), bucket_slots::<W, V>() as usize);
         if len > 0 && len <= BITMAP_CHILDREN as usize * slots {
-            let more = (len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN as usize);
+            let more = (len * MORE as usize).div_ceil(slots * 256).min(BITMAP_CHILDREN as usize);
             for buckets in [room, more] {
-                let (even, full) =
-                    (filling.with_bucket((len * EVEN).div_ceil(buckets) as u32), filling.with_bucket(u32::MAX));
+                let (even, full) = (
+                    filling.with_bucket((len * EVEN as usize).div_ceil(buckets) as u32),
+                    filling.with_bucket(u32::MAX),
+                );
                 let fillings = if even.is_full() { &[full][..] } else { &[even, full] };
                 if let Some(plan) = Plan::of(keys, fillings, buckets) {
                     let nodes = vec![((0..len, plan), buckets as u32)];

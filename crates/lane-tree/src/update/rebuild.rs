@@ -36,9 +36,6 @@ impl Cut {
     /// That of `len` pairs, at least one, for a tree that is filled so; a block brings at most `most` pairs together, of nodes of which
     /// there were so many.
     fn new(filling: Filling, len: usize, most: usize, nodes: usize) -> Self {
-        // A sixteenth fewer than a build has: of parts of a build, 7 % (with buckets of eight slots 39 %) are no node by the first
-        // plan if keys are random and buckets filled to 0.75, of these 1 % (4 %).
-        let filling = filling.with_node(filling.node - filling.node / 16);
         let parts = filling.parts(len);
         let part = len.div_ceil(parts);
         let warps = REBUILD_WARPS as usize;

@@ -19,7 +19,9 @@ mod search;
 mod split;
 
 pub use buckets::{BUCKET_THREADS, BucketChangesArgs, PlanBuckets, PlanShifts, WriteBuckets, WriteShifts};
-pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
+pub use nodes::{
+    CHANGE_WARPS, EVEN, ListNodes, ListNodesArgs, MORE, MOST_NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes,
+};
 pub use rebuild::{
     AssignOthers, AssignOthersArgs, OtherParts, REBUILD_WARPS, REBUILT_WORDS, Rebuild, RebuildArgs, SizeOthers,
     SizeOthersArgs, Spans, Starts, StartsArgs, rebuild_pairs,

@@ -180,8 +180,11 @@ const fn node_plan_words<K: KeyWord, V: Value>() -> u32 {
 /// The most of them.
 pub const MOST_NODE_PLAN_WORDS: u32 = node_plan_words::<u32, ()>();
 
-/// New buckets for each pair and slot, in units of 1/256, so that they are filled to 0.7.
-const MORE: u32 = 366;
+/// New buckets that a node gets for each pair and slot, in units of 1/256, so that they are filled to 0.7.
+pub const MORE: u32 = 366;
+
+/// By how much more than evenly a rewritten node's buckets are filled, in units of 1/256: some buckets must end early.
+pub const EVEN: u32 = 272;
 
 /// A node with more operations is split, so that there is a thread for each of them.
 const MOST_CHANGES: u64 = 4096;
@@ -315,9 +318,8 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             let mut buckets = room;
             if !writes {
                 loop {
-                    // Evenly over most buckets, since one in five or six will be shorter than it is to be; if these are too few,
-                    // into full ones.
-                    let even = (new_len * 304).div_ceil(buckets.max(1)).max(256);
+                    // Evenly over nearly all buckets; if these are too few, into full ones.
+                    let even = (new_len * EVEN).div_ceil(buckets.max(1)).max(256);
                     let full = Filling::new(slots * 256);
                     let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
                     is_planned = plan(simt, staged, new_len, fillings, buckets, memory);
