@@ -37,7 +37,7 @@ class Index(Tree, Nearby, Pairs):
         As for :class:`Device`. By default where the keys are if they are on a device, else the first GPU, else the CPU.
     fill : float, default 1.0
         The part of each bucket that the build is to fill. With 0.7, batches of inserts find room. Fewer slots are filled where keys
-        are irregular: of random 64-bit keys 0.94 with 1, 0.59 with 0.7 (see ``stats``).
+        are irregular: of random 64-bit keys 0.94 with 1, 0.65 with 0.7 (see ``stats``).
     is_sorted : bool, default False
         Whether keys ascend already; it is checked.
     key_dtype : dtype, optional

@@ -399,10 +399,9 @@ fn keys_of_128_bits_take_few_bytes_beside_their_pairs() {
     assert!(wide < 26.7 && narrow < 22.4, "{wide} bytes with a value of 64 bits, {narrow} with one of 32");
 }
 
-/// A build looks at the order of the keys while it plans nodes, of which each has a warp.
 /// As the builder's documentation says.
 #[test]
-fn of_random_keys_fewer_slots_are_filled_than_asked_for() {
+fn as_many_slots_are_filled_as_was_asked_for() {
     let mut state = 1_u64;
     let mut random = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -410,13 +409,14 @@ fn of_random_keys_fewer_slots_are_filled_than_asked_for() {
         (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
     };
     let keys: Vec<u64> = (0..1 << 17).map(|_| random()).collect();
-    for (fill, documented) in [(1.0, 0.94), (0.9, 0.74), (0.7, 0.59), (0.5, 0.44)] {
+    for (fill, documented) in [(1.0, 0.94), (0.9, 0.81), (0.7, 0.65), (0.5, 0.47)] {
         let stats = LaneTree::builder().fill(fill).build(&Device::host(), &keys, &keys).unwrap().stats();
         let filled = stats.len as f64 / (stats.buckets * u64::from(bucket_slots::<u64, u64>())) as f64;
         assert!((filled - documented).abs() < 0.01, "{filled} of the slots are filled with {fill}");
     }
 }
 
+/// A build looks at the order of the keys while it plans nodes, of which each has a warp.
 #[test]
 fn a_build_from_sorted_pairs_sees_equal_keys_and_descents_wherever_they_are() {
     let device = Device::emulated();

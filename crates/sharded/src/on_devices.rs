@@ -13,8 +13,8 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// answer.
     ///
     /// A batch is cut into pieces. The batch's device partitions each piece by shard and sends each device its shards' queries; then
-    /// it puts the results into the batch's order. A sorted batch that wants values alone is cut at the shards' borders instead, and
-    /// its parts are copied as they are. The host waits until each piece is partitioned, to know how many queries to copy. (It also
+    /// it puts the results into the batch's order. A sorted batch is cut at the shards' borders instead: its parts are
+    /// copied as they are, and their results straight to their places. The host waits until each piece is partitioned, to know how many queries to copy. (It also
     /// waits for earlier batches if this one needs more memory, and for the check that a sorted batch ascends.) The rest may go on
     /// after the return, in the stream's order. Dropping results waits for them. The index keeps the memory of a batch for the next
     /// one, on each device: about 70 bytes for each of up to 2^24 queries.

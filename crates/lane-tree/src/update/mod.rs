@@ -336,11 +336,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// How full the buckets of split nodes are, and of a tree that is rebuilt: there will be more where these keys went. On the host full
-    /// buckets find room in more of the buckets around them.
+    /// How full the buckets of split nodes are, and of a tree that is rebuilt: there will be more where these keys went.
     fn split_fill(&self) -> f64 {
-        let most = if self.device.kind() == DeviceKind::Host { 0.85 } else { 0.75 };
-        self.options.fill.min(most)
+        self.options.fill.min(0.75)
     }
 
     /// [`Self::split_fill`] as pairs per bucket.
