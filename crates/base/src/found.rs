@@ -175,11 +175,11 @@ impl Kept {
         let mut offsets = emptied(old, self.probes + 1)?;
         offsets.push(0);
         in_tasks(&mut offsets, &lengths(self.probes), |task, out| {
-            let (mut end, none) = (self.before[task], vec![(); out.len()]);
+            let mut end = self.before[task];
             if self.counts[task] == out.len() {
                 return out.fill(|i| end + i as u64 + 1);
             }
-            out.fill_masked(self.of_task(task), (&none, &none), |is_kept, (), ()| {
+            out.fill_bits(self.of_task(task), |is_kept| {
                 end += u64::from(is_kept);
                 end
             })

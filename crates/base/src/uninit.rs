@@ -134,8 +134,24 @@ impl<'a, T> Uninit<'a, T> {
         })
     }
 
-    /// Writes an element for each bit of a mask and the elements of two slices, of which there are as many. A loop over single elements
-    /// spends most of its time on where its bit is.
+    /// Writes an element for each bit of a mask.
+    ///
+    /// # Panics
+    /// If there are fewer bits.
+    pub fn fill_bits(self, mask: &[u32], mut element: impl FnMut(bool) -> T) -> Written<'a> {
+        self.fill_words(mask, |word, _, to| {
+            let mut each = |to: &mut [MaybeUninit<T>]| {
+                to.iter_mut().enumerate().for_each(|(bit, to)| _ = to.write(element(word >> bit & 1 == 1)));
+            };
+            match to.as_mut_array::<32>() {
+                // A length that the compiler knows.
+                Some(to) => each(to),
+                None => each(to),
+            }
+        })
+    }
+
+    /// Writes an element for each bit of a mask and the elements of two slices, of which there are as many.
     ///
     /// # Panics
     /// If there are fewer bits or elements.
@@ -145,20 +161,28 @@ impl<'a, T> Uninit<'a, T> {
         (a, b): (&[A], &[B]),
         mut element: impl FnMut(bool, A, B) -> T,
     ) -> Written<'a> {
-        self.fill_blocks(|first, block| {
-            let (a, b) = (&a[first..first + block.len()], &b[first..first + block.len()]);
-            let words = &mask[first / 32..][..block.len().div_ceil(32)];
-            for (((to, a), b), &word) in block.chunks_mut(32).zip(a.chunks(32)).zip(b.chunks(32)).zip(words) {
-                let mut each = |to: &mut [MaybeUninit<T>], a: &[A], b: &[B]| {
-                    for (bit, ((to, &a), &b)) in to.iter_mut().zip(a).zip(b).enumerate() {
-                        to.write(element(word >> bit & 1 == 1, a, b));
-                    }
-                };
-                match (to.as_mut_array::<32>(), a.as_array::<32>(), b.as_array::<32>()) {
-                    // A length that the compiler knows.
-                    (Some(to), Some(a), Some(b)) => each(to, a, b),
-                    _ => each(to, a, b),
+        self.fill_words(mask, |word, first, to| {
+            let (a, b) = (&a[first..first + to.len()], &b[first..first + to.len()]);
+            let mut each = |to: &mut [MaybeUninit<T>], a: &[A], b: &[B]| {
+                for (bit, ((to, &a), &b)) in to.iter_mut().zip(a).zip(b).enumerate() {
+                    to.write(element(word >> bit & 1 == 1, a, b));
                 }
+            };
+            match (to.as_mut_array::<32>(), a.as_array::<32>(), b.as_array::<32>()) {
+                // As in `fill_bits`.
+                (Some(to), Some(a), Some(b)) => each(to, a, b),
+                _ => each(to, a, b),
+            }
+        })
+    }
+
+    /// Has the elements of each word of a mask written: given the word, the number of its first element, and room for them. A loop over
+    /// single elements would spend most of its time on where its bit is.
+    fn fill_words(self, mask: &[u32], mut write: impl FnMut(u32, usize, &mut [MaybeUninit<T>])) -> Written<'a> {
+        self.fill_blocks(|first, block| {
+            let words = &mask[first / 32..][..block.len().div_ceil(32)];
+            for ((to, &word), number) in block.chunks_mut(32).zip(words).zip(0..) {
+                write(word, first + 32 * number, to);
             }
         })
     }
@@ -346,6 +370,8 @@ mod tests {
             let all =
                 made(len, |out| Ok(out.fill_masked(&mask, (&from, &vec![(); len]), |hit, a, ()| hit.then_some(a))));
             assert!(all.unwrap().into_iter().eq((0..len).map(|i| bit(i).then_some((i * i) as u64))), "{len}");
+            let all = made(len, |out| Ok(out.fill_bits(&mask, |hit| hit)));
+            assert!(all.unwrap().into_iter().eq((0..len).map(bit)), "{len}");
         }
     }
 

@@ -55,12 +55,7 @@ pub trait HostForm: FixedIndex {
         if let Some(tree) = self.native() {
             return in_tasks(keys, false, |keys, out| tree.get(keys, |i, value| out[i] = value.is_some()));
         }
-        made(keys.len(), |out| {
-            self.stage_hits(keys, out, |piece, out| {
-                let none = vec![(); out.len()];
-                out.fill_masked(piece.bits(0), (&none, &none), |hit, (), ()| hit)
-            })
-        })
+        made(keys.len(), |out| self.stage_hits(keys, out, |piece, out| out.fill_bits(piece.bits(0), |hit| hit)))
     }
 
     /// Sends keys through the device, for the hit mask alone.
