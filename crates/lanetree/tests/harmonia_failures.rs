@@ -107,7 +107,13 @@ impl Batch {
 
     fn apply_on(&mut self) -> Result<UpdatePath> {
         let Self { tree, stream, keys, values, kinds, scratch, .. } = self;
-        Ok(tree.apply_on(stream, lanetree::Batch { keys, values, kinds: kinds.as_ref() }, scratch)?.path)
+        Ok(tree
+            .apply_on(
+                stream,
+                lanetree::Batch { kinds: kinds.as_ref(), ..lanetree::Batch::inserts(keys, values) },
+                scratch,
+            )?
+            .path)
     }
 }
 

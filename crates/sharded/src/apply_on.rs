@@ -20,14 +20,33 @@ use std::sync::{Mutex, PoisonError};
 
 /// Scratch memory of [`Sharded::apply_on`], reusable for the next batches of the same index. `default()` makes it without memory; it
 /// grows with the batches. For keys and values of 8 bytes it takes about 35 bytes per operation on the batch's device, and on each
-/// shard's device the scratch memory of a LaneTree's batches.
+/// shard's device 16 and the scratch memory of a LaneTree's batches.
 pub struct ShardedUpdateScratch<K: AnyKey, V> {
     partitioner: Option<Partitioner<K, V>>,
-    /// For each shard that had a part of a batch: the stream of its changes, and their scratch memory.
-    shards: Vec<OfShard<K>>,
+    /// Of each shard that had a part of a batch.
+    shards: Vec<Mutex<Option<OfShard<K, V>>>>,
 }
 
-type OfShard<K> = Mutex<Option<(Stream, UpdateScratch<K>)>>;
+/// A shard's stream for changes, their scratch memory, and the shard's part of a batch, on its device.
+struct OfShard<K: AnyKey, V> {
+    stream: Stream,
+    scratch: UpdateScratch<K>,
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    kinds: Buffer<OpKind>,
+}
+
+impl<K: AnyKey, V: Word> OfShard<K, V> {
+    fn new(device: &Device, operations: usize) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            scratch: UpdateScratch::new(device, operations)?,
+            keys: device.alloc(0)?,
+            values: device.alloc(0)?,
+            kinds: device.alloc(0)?,
+        })
+    }
+}
 
 impl<K: AnyKey, V> Default for ShardedUpdateScratch<K, V> {
     fn default() -> Self {
@@ -58,28 +77,6 @@ struct Partitioner<K: AnyKey, V> {
     kinds: Buffer<OpKind>,
 }
 
-/// A shard's part of a batch, on its device.
-struct Part<'a, K, V> {
-    keys: Column<'a, K>,
-    values: Column<'a, V>,
-    kinds: Option<Column<'a, OpKind>>,
-}
-
-/// A column in memory of its own, or in the caller's.
-enum Column<'a, T> {
-    Own(Buffer<T>),
-    Callers(&'a Buffer<T>),
-}
-
-impl<T> Column<'_, T> {
-    fn get(&self) -> &Buffer<T> {
-        match self {
-            Self::Own(column) => column,
-            Self::Callers(column) => column,
-        }
-    }
-}
-
 impl<K: AnyKey, V: Word> Partitioner<K, V> {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self {
@@ -98,8 +95,9 @@ impl<K: AnyKey, V: Word> Partitioner<K, V> {
     }
 
     /// The number of operations of each shard. Waits for it.
-    fn sizes(&mut self, stream: &Stream, splitters: &[K], keys: &Buffer<K>) -> Result<Vec<usize>> {
-        let (count, shards) = (keys.len(), splitters.len() + 1);
+    fn sizes(&mut self, stream: &Stream, splitters: &[K], batch: Batch<'_, K, &Buffer<V>>) -> Result<Vec<usize>> {
+        let Batch { keys, count, .. } = batch;
+        let shards = splitters.len() + 1;
         self.splitters.set(splitters.iter().map(|key| key.encode()))?;
         reserve(&mut self.owners, count)?;
         reserve(&mut self.sizes, shards)?;
@@ -121,7 +119,7 @@ impl<K: AnyKey, V: Word> Partitioner<K, V> {
 
     /// Sorts a batch by shard; operations of one shard keep their order.
     fn partition(&mut self, stream: &Stream, batch: Batch<'_, K, &Buffer<V>>, shards: usize) -> Result<()> {
-        let count = batch.keys.len();
+        let count = batch.count;
         reserve(&mut self.sorted, count)?;
         reserve(&mut self.order, count)?;
         if self.sort_capacity < count {
@@ -167,8 +165,7 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     ///
     /// The batch's device sorts the operations by shard, each shard's part is copied to its device, and all shards change at the same
     /// time. No shard writes before each one has planned its part and has all memory for it: an invalid batch or a device without room
-    /// changes nothing. The call returns when everything is done. The memory for a shard's part is allocated by the call, which is fast
-    /// from a [`Pool`](lanetree_frame::Pool).
+    /// changes nothing. The call returns when everything is done.
     ///
     /// ```
     /// use lanetree::{Batch, Device, LaneTree, OpKind, OrderedIndex, Sharded, ShardedUpdateScratch};
@@ -200,7 +197,7 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     ) -> Result<UpdateReport> {
         let home = stream.device().clone();
         self.check_batch(stream, batch)?;
-        if batch.keys.is_empty() {
+        if batch.count == 0 {
             return Ok(UpdateReport::default());
         }
         let shards = self.shards()?.len();
@@ -208,31 +205,34 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
             Some(partitioner) if partitioner.device == home => partitioner,
             other => other.insert(Partitioner::new(&home)?),
         };
-        let sizes = partitioner.sizes(stream, &self.parts.splitters, batch.keys)?;
+        let sizes = partitioner.sizes(stream, &self.parts.splitters, batch)?;
         scratch.shards.resize_with(shards, Mutex::default);
         for ((&size, shard), of_shard) in sizes.iter().zip(self.shards()?).zip(&mut scratch.shards) {
             let (of_shard, device) = (known(of_shard), shard.device());
-            let fits =
-                |(own, scratch): &(Stream, UpdateScratch<K>)| own.device() == device && scratch.operations() >= size;
+            let fits = |own: &OfShard<K, V>| own.stream.device() == device && own.scratch.operations() >= size;
             if size > 0 && !of_shard.as_ref().is_some_and(fits) {
                 *of_shard = None;
-                *of_shard =
-                    Some((device.stream()?, UpdateScratch::new(device, with_spare(size).min(MOST_OPERATIONS))?));
+                *of_shard = Some(OfShard::new(device, with_spare(size).min(MOST_OPERATIONS))?);
             }
         }
-        let is_alone = sizes.contains(&batch.keys.len());
-        let parts = self.parts_of(stream, batch, &sizes, partitioner, &mut scratch.shards)?;
+        let is_alone = sizes.contains(&batch.count);
+        let callers = self.send_parts(stream, batch, &sizes, partitioner, &mut scratch.shards)?;
         // The number of operations of unknown kinds, the first one's number in the shard's part, and its kind.
         let unknown = Mutex::new(Vec::new());
         let of_shards = &scratch.shards;
         let apply = |shard: usize, tree: &mut LaneTree<K, V>, ready: &dyn Fn() -> Result<()>| {
             let mut of_shard = of_shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
-            let (Some(part), Some((own, scratch))) = (&parts[shard], &mut *of_shard) else {
+            let Some(own) = of_shard.as_mut().filter(|_| sizes[shard] > 0) else {
                 return Ok(UpdateReport::default());
             };
-            let kinds = part.kinds.as_ref().map(Column::get);
-            let batch = Batch { keys: part.keys.get(), values: part.values.get(), kinds };
-            tree.apply_on_after(own, batch, scratch, ready).inspect_err(|error| {
+            let part = match callers == Some(shard) {
+                true => batch,
+                false => {
+                    let (kinds, count) = (batch.kinds.map(|_| &own.kinds), sizes[shard]);
+                    Batch { keys: &own.keys, values: &own.values, kinds, count }
+                }
+            };
+            tree.apply_on_after(&own.stream, part, &mut own.scratch, ready).inspect_err(|error| {
                 if let Error::UnknownKinds { operations, index, kind } = *error {
                     let first: usize = if is_alone { 0 } else { sizes[..shard].iter().sum() };
                     let mut unknown = unknown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,7 +240,7 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
                 }
             })
         };
-        let done = self.parts.group.change_when_ready(|shard| parts[shard].is_some(), apply);
+        let done = self.parts.group.change_when_ready(|shard| sizes[shard] > 0, apply);
         self.ends.forget();
         self.parts.count();
         let reports = done.map_err(|error| {
@@ -265,8 +265,8 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
         Ok(sum(&reports))
     }
 
-    fn check_batch(&self, stream: &Stream, Batch { keys, values, kinds }: Batch<'_, K, &Buffer<V>>) -> Result<()> {
-        let (home, count) = (stream.device(), keys.len());
+    fn check_batch(&self, stream: &Stream, batch: Batch<'_, K, &Buffer<V>>) -> Result<()> {
+        let (home, Batch { keys, values, kinds, count }) = (stream.device(), batch);
         self.check_stream(stream)?;
         if home.kind() == DeviceKind::Host {
             return Err(Error::NoUpdates { device: home.to_string() });
@@ -279,45 +279,38 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
         kinds.map_or(Ok(()), |kinds| check_buffer(home, "the kinds' buffer", count, kinds))
     }
 
-    /// Each shard's part of a batch, on its device. Waits for the copies, which all run at the same time: no shard can begin without
-    /// its part, and from then on no device waits for another one.
-    fn parts_of<'a>(
+    /// Sends each shard its part of a batch. Waits for the copies, which all run at the same time: no shard can begin without its part, and
+    /// from then on no device waits for another one. Returns the shard whose part is all of the batch and stays where it is, if there is
+    /// one.
+    fn send_parts(
         &self,
         stream: &Stream,
-        batch: Batch<'a, K, &'a Buffer<V>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         sizes: &[usize],
         partitioner: &mut Partitioner<K, V>,
-        of_shards: &mut [OfShard<K>],
-    ) -> Result<Vec<Option<Part<'a, K, V>>>> {
-        let (home, count, shards) = (stream.device(), batch.keys.len(), self.shards()?);
-        let is_whole = |shard: usize| sizes[shard] == count && shards[shard].device() == home;
-        if !(0..shards.len()).any(is_whole) {
-            partitioner.partition(stream, batch, shards.len())?;
+        of_shards: &mut [Mutex<Option<OfShard<K, V>>>],
+    ) -> Result<Option<usize>> {
+        let (home, shards) = (stream.device(), self.shards()?);
+        let is_whole = |&shard: &usize| sizes[shard] == batch.count && shards[shard].device() == home;
+        if let Some(whole) = (0..shards.len()).find(is_whole) {
+            return Ok(Some(whole));
         }
+        partitioner.partition(stream, batch, shards.len())?;
         let mut first = 0;
-        let mut parts = Vec::with_capacity(shards.len());
-        for (shard, of_shard) in of_shards.iter_mut().enumerate() {
-            let range = first..first + sizes[shard];
+        let mut sent = Vec::with_capacity(shards.len());
+        for (&size, of_shard) in sizes.iter().zip(of_shards) {
+            let range = first..first + size;
             first = range.end;
-            let Some((own, _)) = known(of_shard).as_ref().filter(|_| !range.is_empty()) else {
-                parts.push(None);
-                continue;
-            };
-            parts.push(Some(if is_whole(shard) {
-                let (keys, values) = (Column::Callers(batch.keys), Column::Callers(batch.values));
-                Part { keys, values, kinds: batch.kinds.map(Column::Callers) }
-            } else {
-                let kinds = batch.kinds.map(|_| copy(own, stream, &partitioner.kinds, &range)).transpose()?;
-                let keys = copy(own, stream, &partitioner.keys, &range)?;
-                Part { keys, values: copy(own, stream, &partitioner.values, &range)?, kinds }
-            }));
-        }
-        for (_, of_shard) in parts.iter().zip(of_shards).filter(|(part, _)| part.is_some()) {
-            if let Some((own, _)) = known(of_shard) {
-                own.synchronize()?;
+            let Some(own) = known(of_shard).as_mut().filter(|_| size > 0) else { continue };
+            if batch.kinds.is_some() {
+                send(stream, &partitioner.kinds, &range, &own.stream, &mut own.kinds)?;
             }
+            send(stream, &partitioner.keys, &range, &own.stream, &mut own.keys)?;
+            send(stream, &partitioner.values, &range, &own.stream, &mut own.values)?;
+            sent.push(&own.stream);
         }
-        Ok(parts)
+        sent.into_iter().try_for_each(Stream::synchronize)?;
+        Ok(None)
     }
 }
 
@@ -325,9 +318,14 @@ fn known<T>(mutex: &mut Mutex<T>) -> &mut T {
     mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Copies a shard's part of a column to the device of its stream.
-fn copy<T: Pod>(own: &Stream, stream: &Stream, from: &Buffer<T>, range: &Range<usize>) -> Result<Column<'static, T>> {
-    let mut column = own.device().alloc(range.len())?;
-    column.copy_from_peers(own, &[PeerPart { from, range: range.clone(), stream, at: 0 }])?;
-    Ok(Column::Own(column))
+/// Copies a shard's part of a column to its device.
+fn send<T: Pod>(
+    stream: &Stream,
+    from: &Buffer<T>,
+    range: &Range<usize>,
+    own: &Stream,
+    to: &mut Buffer<T>,
+) -> Result<()> {
+    reserve(to, range.len())?;
+    Ok(to.copy_from_peers(own, &[PeerPart { from, range: range.clone(), stream, at: 0 }])?)
 }

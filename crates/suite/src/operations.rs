@@ -21,8 +21,9 @@ pub(crate) fn value_of<K, V: Word>(op: &Op<K, V>) -> V {
     }
 }
 
-/// A batch in buffers.
+/// A batch in buffers, behind which there is one operation that is not the batch's.
 pub(crate) struct Columns<K, V> {
+    count: usize,
     keys: Buffer<K>,
     values: Buffer<V>,
     /// None of inserts.
@@ -33,16 +34,19 @@ pub(crate) struct Columns<K, V> {
 impl<K: AnyKey, V: Word> Columns<K, V> {
     pub(crate) fn upload(device: &Device, change: Change, ops: &[Op<K, V>]) -> Result<Self> {
         let lender = Lender::new(device);
-        let kinds: Vec<OpKind> = ops.iter().map(Op::kind).collect();
+        let more = ops.first().map(|op| Op::Insert(*op.key(), V::MAX));
+        let all = || ops.iter().chain(&more);
+        let kinds: Vec<OpKind> = all().map(Op::kind).collect();
         Ok(Self {
-            keys: lender.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?,
-            values: lender.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?,
+            count: ops.len(),
+            keys: lender.upload(&all().map(|op| *op.key()).collect::<Vec<_>>())?,
+            values: lender.upload(&all().map(value_of).collect::<Vec<_>>())?,
             kinds: if change == Change::Insert { None } else { Some(lender.upload(&kinds)?) },
             _lender: lender,
         })
     }
 
     pub(crate) fn batch(&self) -> Batch<'_, K, &Buffer<V>> {
-        Batch { keys: &self.keys, values: &self.values, kinds: self.kinds.as_ref() }
+        Batch { kinds: self.kinds.as_ref(), ..Batch::inserts(&self.keys, &self.values) }.first(self.count)
     }
 }

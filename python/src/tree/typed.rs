@@ -376,7 +376,7 @@ where
             let mut scratch = UpdateScratch::new(&form.device, count).map_err(raise)?;
             let tree = &mut self.tree;
             return form.on(stream, keys, |keys| {
-                let batch = Batch { keys, values: &*values, kinds };
+                let batch = Batch { kinds, ..Batch::inserts(keys, &*values) };
                 Ok(tree.apply_on(stream, batch, &mut scratch).map_err(raise)?.into())
             });
         }

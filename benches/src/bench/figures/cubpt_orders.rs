@@ -126,7 +126,11 @@ struct State<'a> {
 impl State<'_> {
     fn apply(&mut self, is_insert: bool) -> lanetree::Result<()> {
         let kinds = Some(&self.removals).filter(|_| !is_insert);
-        self.index.apply_on(self.stream, Batch { keys: &self.keys, values: &self.values, kinds }, &mut self.scratch)?;
+        self.index.apply_on(
+            self.stream,
+            Batch { kinds, ..Batch::inserts(&self.keys, &self.values) },
+            &mut self.scratch,
+        )?;
         self.index.merge_small(self.stream, &mut self.scratch)
     }
 }

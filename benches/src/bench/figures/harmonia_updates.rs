@@ -154,7 +154,14 @@ fn of_batch(
             // As a caller would: without kinds, all are inserts.
             let kinds = Some(&state.kinds[0]).filter(|_| batch != Batch::Insert);
             let State { tree, keys, values, scratch, .. } = state;
-            state.path = Some(tree.apply_on(&session.stream, lanetree::Batch { keys, values, kinds }, scratch)?.path);
+            state.path = Some(
+                tree.apply_on(
+                    &session.stream,
+                    lanetree::Batch { kinds, ..lanetree::Batch::inserts(keys, values) },
+                    scratch,
+                )?
+                .path,
+            );
             Ok(())
         },
     )?;

@@ -62,7 +62,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     ) -> Result<UpdateReport> {
         self.tree.check()?;
         scratch.sort.begin_batch(&self.device, stream, batch)?;
-        if batch.keys.is_empty() {
+        if batch.count == 0 {
             return Ok(UpdateReport::default());
         }
         self.merge_small(stream, scratch)?;

@@ -152,7 +152,7 @@ impl Found {
         batch: Batch<'_, K, V>,
         full: u64,
     ) -> Result<Self> {
-        let (device, count) = (scratch.device(), batch.keys.len());
+        let (device, count) = (scratch.device(), batch.count);
         loop {
             scratch.findings.fill_zero(stream)?;
             scratch.sort.sort(stream, batch, &mut scratch.findings, SORT)?;

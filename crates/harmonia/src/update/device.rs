@@ -47,7 +47,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<UpdateReport> {
-        let count = batch.keys.len();
+        let count = batch.count;
         self.whole.check()?;
         scratch.sort.begin_batch(&self.device, stream, batch)?;
         if count == 0 {

@@ -344,10 +344,10 @@ impl<K: AnyKey> LaneSet<K> {
     pub fn apply_on(
         &mut self,
         stream: &Stream,
-        Batch { keys, values: (), kinds }: Batch<'_, K>,
+        Batch { keys, values: (), kinds, count }: Batch<'_, K>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
-        self.tree.apply_on(stream, Batch { keys, values: &none(keys)?, kinds }, scratch)
+        self.tree.apply_on(stream, Batch { keys, values: &none(keys)?, kinds, count }, scratch)
     }
 }
 

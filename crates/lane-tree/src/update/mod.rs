@@ -111,10 +111,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ) -> Result<UpdateReport> {
         self.parts.check()?;
         scratch.sort.begin_batch(&self.device, stream, batch)?;
-        if batch.keys.is_empty() {
+        if batch.count == 0 {
             return Ok(UpdateReport::default());
         }
-        ahead::load(&self.device, || ahead::of_changes::<K, V>(batch.keys.len()));
+        ahead::load(&self.device, || ahead::of_changes::<K, V>(batch.count));
         let found = loop {
             self.plan(stream, batch, scratch)?;
             let words = scratch.notes.read()?;
@@ -150,7 +150,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Sorts a batch and finds out what it does, which nodes are to be rewritten, and which of these must be split: in the
     /// stream's order.
     fn plan(&self, stream: &Stream, batch: Batch<'_, K, &Buffer<V>>, scratch: &mut UpdateScratch<K>) -> Result<()> {
-        let count = batch.keys.len();
+        let count = batch.count;
         let parts = self.parts.get()?;
         let leaf_nodes = parts.shape.leaf_nodes as usize;
         scratch.notes.clear(&self.device, stream, leaf_nodes)?;
@@ -204,7 +204,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The batch that is in the scratch memory.
     fn changes(
         stream: &Stream,
-        Batch { keys, values, .. }: Batch<'_, K, &Buffer<V>>,
+        Batch { values, count, .. }: Batch<'_, K, &Buffer<V>>,
         scratch: &UpdateScratch<K>,
     ) -> Result<Changes<K::Bits, V>> {
         Ok(Changes {
@@ -215,7 +215,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             located: scratch.located.read_on(stream)?,
             buckets: scratch.buckets.read_on(stream)?,
             before: scratch.before.read_on(stream)?,
-            count: keys.len() as u64,
+            count: count as u64,
         })
     }
 

@@ -119,7 +119,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             parts_before: sizes.parts_before.read_on(stream)?,
             leaf_nodes: nodes as u64,
             nodes: scratch.nodes.read_on(stream)?,
-            count: batch.keys.len() as u64,
+            count: batch.count as u64,
             words: words.write_on(stream)?,
         };
         // SAFETY: the nodes are the tree's, and there is room for all that are split.

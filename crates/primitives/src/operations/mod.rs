@@ -118,18 +118,17 @@ impl<K: AnyKey> OperationSort<K> {
         stream: &Stream,
         batch: Batch<'_, K, &Buffer<V>>,
     ) -> Result<()> {
-        let Batch { keys, values, kinds } = batch;
+        let Batch { keys, values, kinds, count } = batch;
         self.again = None;
         if device.kind() == DeviceKind::Host {
             return Err(Error::NoUpdates { device: device.to_string() });
         }
-        let count = keys.len();
         if count > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { operations: count });
         }
         let kinds = kinds.map(|kinds| ("the kinds' buffer", kinds.len(), kinds.device()));
         for (what, actual, own) in [
-            ("the keys' buffer", count, keys.device()),
+            ("the keys' buffer", keys.len(), keys.device()),
             ("the values' buffer", values.len(), values.device()),
             ("the scratch memory of updates", self.operations, &self.device),
             ("the stream", count, stream.device()),
@@ -166,11 +165,10 @@ impl<K: AnyKey> OperationSort<K> {
     pub fn sort<V>(
         &mut self,
         stream: &Stream,
-        Batch { keys, kinds, .. }: Batch<'_, K, V>,
+        Batch { keys, kinds, count, .. }: Batch<'_, K, V>,
         findings: &mut Buffer<u64>,
         at: usize,
     ) -> Result<()> {
-        let count = keys.len();
         buffer(stream, "the buffer of a batch's findings", at + OPERATION_FINDINGS, findings)?;
         let bits = self.bits(count);
         radix_argsort(stream, keys, count, bits.clone(), &mut self.sorted, &mut self.order, &mut self.scratch)?;

@@ -72,7 +72,7 @@ impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
 
     /// The operations as a batch.
     pub fn batch(&self) -> Batch<'_, K, &Buffer<V>> {
-        Batch { keys: &self.keys, values: &self.values, kinds: self.kinds.as_ref() }
+        Batch { kinds: self.kinds.as_ref(), ..Batch::inserts(&self.keys, &self.values) }
     }
 
     fn bytes(&self) -> usize {

@@ -157,7 +157,7 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
     ) -> Result<UpdateReport> {
         // What batches before have left small: now, or by the batch itself. A merge that fails has changed no pairs, so the batch has
         // not taken place.
-        if batch.keys.len() % 2 == 1 {
+        if batch.count % 2 == 1 {
             self.merge_small(stream, scratch)?;
         }
         self.apply_on(stream, batch, scratch)

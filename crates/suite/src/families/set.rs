@@ -223,7 +223,7 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
             let lender = Lender::new(&device);
             let kinds = if change == Change::Insert { None } else { Some(lender.upload(&kinds)?) };
             let keys = lender.upload(&keys)?;
-            let batch = Batch { keys: &keys, values: (), kinds: kinds.as_ref() };
+            let batch = Batch { kinds: kinds.as_ref(), ..Batch::insert_keys(&keys) };
             return Ok(self.set.apply_on(&self.stream, batch, &mut self.scratch)?.into());
         }
         let report = match change {

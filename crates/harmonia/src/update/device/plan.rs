@@ -52,7 +52,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<Findings<K::Bits, V>> {
-        let (values, count) = (batch.values, batch.keys.len());
+        let (values, count) = (batch.values, batch.count);
         loop {
             // By few bits first, which is likely to be enough; if it is not, the following kernels do nothing.
             scratch.findings.fill_zero(stream)?;

@@ -161,7 +161,7 @@ fn follows_the_model_in_any_order<K: Key, V: Word>(fanout: u32) {
             (batch != 3).then(|| device.upload(&kinds.iter().copied().map(OpKind::from).collect::<Vec<_>>()).unwrap());
         sorted_by.insert(scratch.sort.bits(keys.len()).len());
         let report = tree
-            .apply_on(&stream, Batch { keys: &buffers.0, values: &buffers.1, kinds: kinds.as_ref() }, &mut scratch)
+            .apply_on(&stream, Batch { kinds: kinds.as_ref(), ..Batch::inserts(&buffers.0, &buffers.1) }, &mut scratch)
             .unwrap();
         assert_eq!(UpdateReport { path: UpdatePath::Unchanged, ..report }, expected, "batch {batch} of {}", K::NAME);
         agrees(&tree, &model, &keys);
