@@ -86,7 +86,7 @@ class GroupedIndex(Held):
         self.device, on, columns = _columns.columns(device, stream, nulls, *given, keys=2)
         raw, dtypes = [column.raw for column in columns], [column.dtype for column in columns]
         self.by_dtype, self.key_dtype, self.value_dtype = dtypes
-        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups (by)", "keys", "values"))]
+        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups (by)", "keys in groups", "values"))]
         if names[0][0] == "f":
             raise TypeError(f"groups (by) of dtype {self.by_dtype} are not supported: convert them to integers")
         sizes = self.by_dtype.itemsize, self.value_dtype.itemsize
