@@ -31,7 +31,7 @@ _IN_HOST = frozenset((np.ndarray, list, tuple, range, int, float))
 def word_of(dtype: np.dtype[Any], what: str) -> str:
     """The native name of a dtype."""
     name = "int64" if dtype.kind in "mM" and dtype.itemsize == 8 else dtype.name
-    if dtype == _wide.BYTES and what not in ("keys", "bounds"):
+    if dtype == _wide.BYTES and what in ("values", "rows", "groups (by)", "keys in groups"):
         raise TypeError(f"{what} are {_wide.name_of(dtype)}, which are keys of Index, Set, MultiIndex and IntervalIndex alone: convert them")
     if name not in _KEYS or not dtype.isnative:
         names = f"convert them to one of {', '.join(list(_KEYS)[:-1])}, or datetime64 or timedelta64"

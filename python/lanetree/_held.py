@@ -302,8 +302,26 @@ def whole_number(key: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def objects(keys: Any) -> list[Any]:
-    """Elements of an array as numbers of Python, and times as those of NumPy, whatever their unit, or in their time zone; of 16 bytes as what
-    they are."""
+    """Keys that an index gave as objects, as iteration over it gives them.
+
+    Parameters
+    ----------
+    keys : numpy.ndarray or list
+        In one dimension, in host memory.
+
+    Returns
+    -------
+    list
+        Numbers of Python; times of NumPy, whatever their unit, or in their time zone; UUIDs, IPv6 addresses and decimals, which in arrays of
+        NumPy are 16 bytes.
+
+    Examples
+    --------
+    >>> import decimal
+    >>> index = lanetree.Index([decimal.Decimal("0.5"), decimal.Decimal("1.5")], device="cpu")
+    >>> lanetree.objects(index.range([0], [1]).keys)
+    [Decimal('0.5')]
+    """
     if isinstance(keys, list):
         return keys
     if keys.dtype == _wide.BYTES:

@@ -540,7 +540,7 @@ def tolerance(limit: Any, dtype: np.dtype[Any], name: str = "tolerance") -> Any:
     if is_missing(limit) or (isinstance(limit, (float, np.floating)) and limit != limit):
         raise ValueError(f"a {name} of {limit!r} is missing: pass a number or a time that is not")
     count: Any
-    if dtype == _wide.BYTES and (not isinstance(limit, (int, np.integer)) or _wide.scale_of(dtype) is not None):
+    if dtype == _wide.BYTES:
         limit = _wide.distance(limit, dtype, name)
     is_time = isinstance(limit, (np.timedelta64, datetime.timedelta))
     if is_time and dtype.kind in "mM" and _unit_of(limit, name) != np.dtype("m8"):

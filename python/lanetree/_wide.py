@@ -128,10 +128,13 @@ def _decimal(item: Any, scale: int, what: str) -> bytes:
 
 
 def distance(limit: Any, dtype: np.dtype[Any], what: str) -> int:
-    """A distance between keys in their units."""
-    if scale_of(dtype) is None:
+    """A distance between keys in their units, which need not be above 0."""
+    if scale_of(dtype) is None and not isinstance(limit, (int, np.integer)):
         raise TypeError(f"a {what} of {limit!r} for {name_of(dtype)}: pass an integer")
-    return int.from_bytes(_decimal(limit, scale_of(dtype) or 0, f"the {what}"), "big") - _MIDDLE
+    count = int.from_bytes(_decimal(limit, scale_of(dtype) or 0, f"the {what}"), "big") - _MIDDLE
+    if count >= 2**64:
+        raise OverflowError(f"a {what} of {limit} is {count} units of the keys, where at most 2^64 - 1 are measured: leave it out")
+    return count
 
 
 def to_objects(keys: npt.NDArray[Any]) -> list[Any]:

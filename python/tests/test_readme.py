@@ -23,6 +23,6 @@ def test_the_guides_blocks_that_import_what_they_need_run() -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("polars")
     blocks = re.findall(r"^```python\n(import.*?)^```", guide.read_text(), re.M | re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(compile(block, str(guide), "exec"), {})
