@@ -92,7 +92,7 @@ def kept(nulls: str, masks: list[_missing.Valid], columns: list[tuple[int, str]]
 def null_word(nulls: str, dtype: np.dtype[Any]) -> int:
     """The bits of the key that stands for nulls: the lowest of the dtype for "first", and the highest for "last"; of floats a NaN."""
     if dtype.kind == "f":
-        return int(2 ** (8 * dtype.itemsize - (nulls == "last")) - 1)
+        return (1 << 8 * dtype.itemsize - (nulls == "last")) - 1
     if dtype == _wide.BYTES:
         return 0 if nulls == "first" else 2**128 - 1
     info = np.iinfo(np.int64 if dtype.kind in "mM" else dtype)

@@ -206,6 +206,9 @@ class GroupedIndex(Held):
         group, raw = probes.columns
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
+                if options.most is not None:
+                    look = lambda by, near, values, found: self._index.get((group, raw), by, near, (values, found, 0))
+                    return probes.join(how, *options.both(look, raw, self.value_dtype))
                 offsets, _, rows = self._index.asof_rows((group, raw), options.native)
             return probes.join(how, np.diff(offsets), rows.view(self.value_dtype))
         if ties == "both":

@@ -63,9 +63,9 @@ class IntervalIndex(Keyed):
     ----------
     starts, ends : array_like
         The bounds of each interval, in one dimension and any order: uint32, uint64, int32, int64, float32, float64,
-        datetime64 or timedelta64.
+        datetime64 or timedelta64, or in host memory UUIDs, IPv6 addresses, decimals or 16 bytes (V16).
     rows : array_like, optional
-        A number for each interval, of the same dtypes; by default their row numbers, int64.
+        A number for each interval, of the same dtypes, but not of 16 bytes; by default their row numbers, int64.
     device : str, Device or None
         As for :class:`Index`.
     key_dtype : dtype, optional
