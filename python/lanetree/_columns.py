@@ -92,11 +92,11 @@ def kept(nulls: str, masks: list[_missing.Valid], columns: list[tuple[int, str]]
 def null_word(nulls: str, dtype: np.dtype[Any]) -> int:
     """The bits of the key that stands for nulls: the lowest of the dtype for "first", and the highest for "last"; of floats a NaN."""
     if dtype.kind == "f":
-        return (1 << 8 * dtype.itemsize - (nulls == "last")) - 1
+        return int((1 << 8 * dtype.itemsize - (nulls == "last")) - 1)
     if dtype == _wide.BYTES:
         return 0 if nulls == "first" else 2**128 - 1
     info = np.iinfo(np.int64 if dtype.kind in "mM" else dtype)
-    return int(info.min if nulls == "first" else info.max) % 2**info.bits
+    return int(info.min if nulls == "first" else info.max) % (1 << 8 * dtype.itemsize)
 
 
 def null_key(nulls: str, dtype: np.dtype[Any]) -> Any:
