@@ -259,7 +259,7 @@ def _of_polars(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     polars, dtype = sys.modules["polars"], column.dtype
     is_native = dtype in (polars.Int32, polars.Int64, polars.UInt32, polars.UInt64, polars.Float32, polars.Float64, polars.Duration)
     if dtype == polars.Decimal and not len(column):
-        return np.zeros(0, _wide.decimal_dtype(dtype.precision, dtype.scale)), None
+        return np.zeros(0, _wide.decimal_dtype(dtype.precision or 38, dtype.scale)), None
     if len(column) and (is_native or dtype == polars.Decimal or dtype == polars.Datetime and dtype.time_zone is None):
         return from_arrow(column, what)
     from ._frame_polars import PolarsFrame

@@ -20,8 +20,8 @@ BYTES = np.dtype("V16")
 _NOTE = "lanetree"
 #: What is added to a decimal's number of units.
 _MIDDLE = 2**127
-#: No decimal of 128 bits is rounded in this.
-_EXACT = decimal.Context(prec=100, Emax=10**6, Emin=-(10**6), traps=[decimal.InvalidOperation, decimal.Overflow])
+#: What this rounds is an error, and no decimal of 128 bits is.
+_EXACT = decimal.Context(prec=100, Emax=300, Emin=-300, traps=[decimal.InvalidOperation, decimal.Overflow, decimal.Inexact])
 #: What there are objects of, by note: what they are called, their class, and their bytes.
 _CLASSES: dict[str, tuple[str, type, Callable[[Any], bytes]]] = {
     "uuid": ("UUIDs", uuid.UUID, lambda it: bytes(it.bytes)),
@@ -83,8 +83,13 @@ def dtype_of(items: list[Any]) -> np.dtype[Any] | None:
 def of_objects(items: list[Any], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
     """Objects of Python, at least one, and none of which is missing, as keys: exactly, or an error. Strings are parsed."""
     scale, note = scale_of(dtype), note_of(dtype) or ""
-    made = [_decimal(item, scale, what) if scale is not None else _bytes(item, note, what) for item in items]
-    return np.array(np.frombuffer(b"".join(made), dtype))
+
+    def bytes_of(item: Any) -> bytes:
+        if isinstance(item, np.void) and is_same(item.dtype, dtype):
+            return item.tobytes()
+        return _bytes(item, note, what) if scale is None else _decimal(item, scale, what)
+
+    return np.array(np.frombuffer(b"".join(map(bytes_of, items)), dtype))
 
 
 def _bytes(item: Any, note: str, what: str) -> bytes:
@@ -100,8 +105,6 @@ def _bytes(item: Any, note: str, what: str) -> bytes:
         return bytes_of(item)
     if kind is None and type(item) in (uuid.UUID, ipaddress.IPv6Address):
         return bytes(item.int.to_bytes(16, "big") if isinstance(item, uuid.UUID) else item.packed)
-    if isinstance(item, np.void):
-        item = item.tobytes()
     if not isinstance(item, (bytes, bytearray)):
         raise TypeError(f"{what}: {item!r}, where {name} are needed: convert it")
     if len(item) != 16:
@@ -110,14 +113,12 @@ def _bytes(item: Any, note: str, what: str) -> bytes:
 
 
 def _decimal(item: Any, scale: int, what: str) -> bytes:
-    if isinstance(item, np.void):
-        return item.tobytes()
     try:
         number = decimal.Decimal(item) if isinstance(item, (str, decimal.Decimal)) else int(item) if isinstance(item, (int, np.integer)) else None
         units = None if number is None else _EXACT.scaleb(decimal.Decimal(number), scale)
         whole = None if units is None else int(units)
-    except (decimal.InvalidOperation, decimal.Overflow, ValueError, OverflowError) as error:
-        raise ValueError(f"{what}: {item!r} is no decimal that has a place in an order") from error
+    except (decimal.DecimalException, ValueError, OverflowError) as error:
+        raise ValueError(f"{what}: {item!r} is no decimal of at most 38 digits") from error
     if units is None or whole is None or isinstance(item, (bool, np.bool_)):
         raise TypeError(f"{what}: {item!r} is no decimal: convert it")
     if whole != units:

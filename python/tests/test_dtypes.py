@@ -355,7 +355,7 @@ def test_times_in_iso_8601() -> None:
 
 
 def test_chunkless_and_empty_columns() -> None:
-    for dtype, key in ((pyarrow.int16(), "int32"), (pyarrow.timestamp("s"), "M8[s]"), (pyarrow.date32(), "M8[D]"), (pyarrow.float64(), "float64")):
+    for dtype, key in ((pyarrow.int16(), "int32"), (pyarrow.timestamp("s"), "M8[s]"), (pyarrow.date32(), "M8[D]"), (pyarrow.float64(), "float64"), (pyarrow.uuid(), "V16"), (pyarrow.binary(16), "V16"), (pyarrow.decimal128(5, 2), "V16")):
         for empty in (pyarrow.chunked_array([], dtype), pandas.Series(pandas.arrays.ArrowExtensionArray(pyarrow.chunked_array([], dtype)))):
             index = lanetree.Index(empty, device="cpu")
             assert len(index) == 0 and index.dtype == np.dtype(key) and index.get(empty).values.size == 0

@@ -17,6 +17,8 @@ import pytest
 
 import lanetree
 
+from conftest import DEVICES
+
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
 pyarrow = pytest.importorskip("pyarrow")
@@ -180,8 +182,8 @@ def test_decimals_are_exact_or_refused() -> None:
         index.get([10**37])
     with pytest.raises(OverflowError, match="a tolerance of 184467440737095517 is"):
         index.asof([1], tolerance=Decimal(184467440737095517))
-    for wrong in (Decimal("NaN"), Decimal("Infinity"), "one"):
-        with pytest.raises(ValueError, match="is no decimal that has a place in an order"):
+    for wrong in (Decimal("NaN"), Decimal("Infinity"), "one", Decimal("1.5" + "0" * 200 + "1"), Decimal("1e400")):
+        with pytest.raises(ValueError, match="is no decimal of at most 38 digits"):
             index.get([wrong])
     with pytest.raises(TypeError, match="1.5 is no decimal"):
         index.get([1.5])
@@ -202,6 +204,10 @@ def test_what_is_no_key() -> None:
     ):
         with pytest.raises(TypeError, match=says):
             ids.get(wrong)
+    with pytest.raises(TypeError, match="where UUIDs are needed"):
+        ids.get(list(lanetree.Set([Decimal(5)], "cpu").keys()))
+    with pytest.raises(ValueError, match="no elements of 16 bytes"):
+        lanetree.asarray(ids.keys(), "emulated" if "emulated" in DEVICES else "cuda:0")
     with pytest.raises(ValueError, match="has 3 bytes, where 16 are needed"):
         ids.get([b"abc"])
     with pytest.raises(ValueError, match="'five', where UUIDs are needed"):
