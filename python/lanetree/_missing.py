@@ -315,6 +315,12 @@ def _foreign(array: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     raise TypeError(f"{what}: {type(array).__module__}.{type(array).__name__} is no array that lanetree can read")
 
 
+def storage(column: Any) -> Any:
+    """A column of pyarrow, of an extension's type as that of its elements in memory."""
+    is_extension = isinstance(column.type, sys.modules["pyarrow"].BaseExtensionType)
+    return column.cast(column.type.storage_type) if is_extension else column
+
+
 def arrow_chunks(array: Any) -> list[_native.Column]:
     """The chunks of a column of Arrow."""
     if hasattr(array, "__arrow_c_array__"):

@@ -358,8 +358,7 @@ def _plain(column: Any) -> Any:
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None or not isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
         return column
-    if isinstance(column.type, pyarrow.BaseExtensionType):
-        column = column.cast(column.type.storage_type)
+    column = _missing.storage(column)
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pyarrow.binary()) if pyarrow.types.is_fixed_size_binary(column.type) else column

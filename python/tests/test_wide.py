@@ -165,6 +165,19 @@ def test_columns_out() -> None:
     assert pyarrow.array(home).type == pyarrow.binary(16) and "::1" in home and home.keys().tolist() == [ipaddress.IPv6Address("::1").packed]
 
 
+def test_frames_of_uuids_and_decimals() -> None:
+    ids, amounts = [uuid.UUID(int=n) for n in (3, 1, 2)], [Decimal("1.50"), Decimal("-2.00"), Decimal("0.00")]
+    for keys, dtype in ((ids, pyarrow.uuid()), (amounts, pyarrow.decimal128(9, 2))):
+        stored = keys if dtype != pyarrow.uuid() else [key.bytes for key in keys]
+        left = pyarrow.table({"key": pyarrow.array([*stored, None], dtype), "row": range(4)})
+        right = pyarrow.table({"key": pyarrow.array(stored[:0:-1], dtype), "other": [2, 1]})
+        made = lanetree.merge(left, right, "left", on="key")
+        assert made["other"].to_pylist() == [None, 1, 2, None] and made.schema.field("key").type == dtype
+        frames = [pandas.DataFrame({"key": keys, "row": range(3)}), pandas.DataFrame({"key": keys[:0:-1], "other": [2, 1]})]
+        assert lanetree.merge(*frames, on="key")["other"].tolist() == [1, 2]
+        assert lanetree.lookup(frames[0]["key"], frames[1], on="key", column="other").tolist()[1:] == [1, 2]
+
+
 def test_decimals_are_exact_or_refused() -> None:
     index = lanetree.Index([Decimal("1.5"), Decimal("-0.25"), Decimal(100)], device="cpu")
     assert list(index) == [Decimal("-0.25"), Decimal("1.50"), Decimal("100.00")] and index.get([Decimal("1.500"), 100, "-0.25"]).values.tolist() == [0, 2, 1]
