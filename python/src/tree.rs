@@ -25,7 +25,7 @@ use typed::Typed;
 pub(crate) type Between = (Memory, Option<Memory>, Option<Memory>, Option<Memory>);
 
 class! {
-    /// A LaneTree, with or without values. Keys are "u32", "u64", "i32", "i64", "f32" or "f64", values have 4 or 8 bytes, or 0.
+    /// A LaneTree, with or without values. Keys are "u32", "u64", "i32", "i64", "f32", "f64" or "bytes16", values have 4 or 8 bytes, or 0.
     Tree over AnyTree, by build(
         key: &str, keys: Input, values: Option<Input>, value_bytes: usize, fill: f64, is_sorted: bool
     );

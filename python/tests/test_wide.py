@@ -105,6 +105,8 @@ def test_copies_and_files(kind: str, device: str, tmp_path: Path) -> None:
     for name in ("Index", "Set", "MultiIndex"):
         index = getattr(lanetree, name)(keys, device=device, **options)
         index.save(tmp_path / "index")
+        # As the Rust library names the type of such keys.
+        assert b"bytes16" in (tmp_path / "index").read_bytes()[:256]
         for again in (pickle.loads(pickle.dumps(index)), index.copy(), index.to("cpu"), lanetree.load(tmp_path / "index", "cpu")):
             assert again == index and list(again) == list(index) and keys[3] in again
     intervals = lanetree.IntervalIndex(keys, keys, device=device, **options)
