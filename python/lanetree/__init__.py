@@ -14,6 +14,7 @@ Found(values=array([2, 0]), found=array([ True, False]))
   pandas, polars, pyarrow and DuckDB.
 * :class:`FrameIndex`: a frame that is kept and asked many times.
 * :func:`load`: an index of any class from its file.
+* :func:`objects`: keys as objects of Python.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
 * :class:`Array`: what calls give for inputs on a device; `Output`: the type of results for type checkers.
 * :func:`doctor`: which devices, drivers and libraries are there.
@@ -31,6 +32,7 @@ from ._doctor import doctor
 from ._files import load
 from ._frame_index import FrameIndex
 from ._groups import GroupedIndex
+from ._held import objects
 from ._index import Index
 from ._intervals import IntervalIndex, IntervalRows
 from ._merge import lookup, merge
@@ -80,6 +82,7 @@ __all__ = [
     "merge",
     "merge_asof",
     "merge_nearest",
+    "objects",
     "range_join",
 ]
 

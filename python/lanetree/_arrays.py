@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from . import _missing, _native, errors
+from . import _missing, _native, _wide, errors
 from ._device import Device
 
 #: What calls take as an array: NumPy's, torch's, CuPy's, Arrow's, a Series, a list, or a number.
 ArrayLike = Any
 
-_KEYS = {"uint32": "u32", "uint64": "u64", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64"}
+_KEYS = {"uint32": "u32", "uint64": "u64", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64", "void128": "bytes16"}
 _DLPACK = {"i": 0, "u": 1, "f": 2, "b": 6, "m": 0, "M": 0}
 #: The dtypes of DLPack's types of elements, by code and bits.
 _DTYPES = {code << 8 | bits: np.dtype(f"{name}{bits}") for code, name in enumerate(("int", "uint", "float")) for bits in (8, 32, 64) if name != "float" or bits > 8}
@@ -31,8 +31,10 @@ _IN_HOST = frozenset((np.ndarray, list, tuple, range, int, float))
 def word_of(dtype: np.dtype[Any], what: str) -> str:
     """The native name of a dtype."""
     name = "int64" if dtype.kind in "mM" and dtype.itemsize == 8 else dtype.name
+    if dtype == _wide.BYTES and what in ("values", "rows", "groups (by)", "keys in groups"):
+        raise TypeError(f"{what} are {_wide.name_of(dtype)}, which are keys of Index, Set, MultiIndex and IntervalIndex alone: convert them")
     if name not in _KEYS or not dtype.isnative:
-        names = f"convert them to one of {', '.join(_KEYS)}, or datetime64 or timedelta64"
+        names = f"convert them to one of {', '.join(list(_KEYS)[:-1])}, or datetime64 or timedelta64"
         raise TypeError(f"{what} of dtype {dtype} are not supported: {'use a StringIndex' if dtype.kind in 'SUT' else names}")
     return _KEYS[name]
 
@@ -82,7 +84,9 @@ def nullable(
         # There is nothing that a dtype may not hold.
         made = np.zeros(made.shape, dtype)
     elif dtype is not None:
-        if made.dtype != dtype:
+        if _wide.BYTES in (made.dtype, dtype):
+            made = _wide.cast(made, valid, dtype, what)
+        elif made.dtype != dtype:
             zone, made = _missing.zone_of(made.dtype), _missing.cast(made, valid, dtype, what)
             made = made if made.dtype.kind != "M" else made.view(_missing.zoned(made.dtype, zone))
         if dtype.kind == "M":
@@ -100,7 +104,7 @@ def host(array: ArrayLike, dtype: np.dtype[Any] | None, what: str, is_value: boo
 def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The elements in one contiguous, aligned dimension: a copy where they are not."""
     flags = array.flags
-    if flags.c_contiguous and flags.aligned:
+    if flags.c_contiguous and flags.aligned and (array.dtype != _wide.BYTES or array.ctypes.data % 16 == 0):
         return array if array.ndim == 1 else array.reshape(-1)
     return np.array(array.reshape(-1), copy=True, order="C")
 
@@ -489,6 +493,8 @@ class Found:
         values, found = np.atleast_1d(values), np.atleast_1d(found)
         bits, absent = np.packbits(found, bitorder="little"), found.size - int(np.count_nonzero(found))
         zone, kind = _missing.zone_of(values.dtype), values.dtype.str
+        if values.dtype == _wide.BYTES:
+            values, kind = _wide.to_arrow(values)
         if kind in ("<M8[D]", "<m8[D]", "<M8[h]", "<m8[h]", "<M8[m]", "<m8[m]"):
             # Arrow has no such units, but for dates.
             days = np.where(found, values.view(np.int64), 0)
@@ -531,6 +537,8 @@ def word(value: Any, dtype: np.dtype[Any], what: str = "the default") -> int:
 
 def of_word(word: int, dtype: np.dtype[Any]) -> Any:
     """The element of these bits."""
+    if dtype == _wide.BYTES:
+        return np.array(word.to_bytes(16, "big"), dtype)[()]
     return np.array(word, f"u{dtype.itemsize}").view(dtype)[()]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _missing, _native, errors
+from . import _arrays, _missing, _native, _wide, errors
 from ._arrays import Array, ArrayLike
 from ._device import Device
 
@@ -89,20 +89,25 @@ def kept(nulls: str, masks: list[_missing.Valid], columns: list[tuple[int, str]]
     return np.flatnonzero(np.logical_and.reduce([mask for mask in masks if mask is not None]))
 
 
-def null_key(nulls: str, dtype: np.dtype[Any]) -> Any:
-    """The key that stands for nulls: the lowest of the dtype for "first", and the highest for "last"; of floats a NaN."""
+def null_word(nulls: str, dtype: np.dtype[Any]) -> int:
+    """The bits of the key that stands for nulls: the lowest of the dtype for "first", and the highest for "last"; of floats a NaN."""
     if dtype.kind == "f":
-        word = 2 ** (8 * dtype.itemsize - (nulls == "last")) - 1
-    else:
-        info = np.iinfo(np.int64 if dtype.kind in "mM" else dtype)
-        word = (info.min if nulls == "first" else info.max) % 2 ** info.bits
-    return _arrays.of_word(word, dtype)
+        return int((1 << 8 * dtype.itemsize - (nulls == "last")) - 1)
+    if dtype == _wide.BYTES:
+        return 0 if nulls == "first" else 2**128 - 1
+    info = np.iinfo(np.int64 if dtype.kind in "mM" else dtype)
+    return int(info.min if nulls == "first" else info.max) % (1 << 8 * dtype.itemsize)
+
+
+def null_key(nulls: str, dtype: np.dtype[Any]) -> Any:
+    """The key of :func:`null_word`."""
+    return _arrays.of_word(null_word(nulls, dtype), dtype)
 
 
 def with_null_keys(array: npt.NDArray[Any], valid: _missing.Valid, what: str, nulls: str, is_new: bool) -> npt.NDArray[Any]:
     """Keys in which the key that stands for nulls has the place of what is missing. No other one may be that key, if they are new."""
     _arrays.word_of(array.dtype, what[4:])
-    null, words = null_key(nulls, array.dtype), array.view(f"u{array.dtype.itemsize}")
+    null, words = null_key(nulls, array.dtype), _wide.words(array)
     word = np.asarray(null).view(words.dtype)[()]
     if is_new:
         taken = np.flatnonzero(words == word if valid is None else (words == word) & valid)
@@ -119,7 +124,7 @@ def keys_of(
     nulls: str | None, array: ArrayLike, dtype: np.dtype[Any], what: str, is_new: bool = False
 ) -> tuple[npt.NDArray[Any], _missing.Valid]:
     """Keys in host memory for an index in which nulls are the first or last key, or none, and which elements are there."""
-    if nulls is None and type(array) is np.ndarray and array.dtype == dtype and dtype.kind not in "mM":
+    if nulls is None and type(array) is np.ndarray and array.dtype == dtype and dtype.kind not in "mMV":
         # What most calls have.
         return array, None
     made, valid = _arrays.nullable(array, dtype, what)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _missing, _native, errors
+from . import _arrays, _native, _wide, errors
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _PAIRS, _ARCHIVE = b"LANETREE", b"PK\x03\x04"
 #: The entry of an archive that says of which class it is, and its version.
 _KIND, _VERSION = "lanetree", "1"
-#: The entry of the time zones of the columns, in their order; "" for none.
-_ZONES = "time zones"
+#: The entry of what dtypes note of the columns, time zones, say, in their order; "" for nothing.
+_NOTES = "notes"
 #: The dtypes of keys, by their native names.
-_KEY_OF = {name: np.dtype(dtype) for dtype, name in _arrays._KEYS.items()}
+_KEY_OF = {name: np.dtype(dtype.replace("void128", "V16")) for dtype, name in _arrays._KEYS.items()}
 
 
 def write(path: str | os.PathLike[str], kind: str, columns: dict[str, npt.NDArray[Any]]) -> None:
@@ -34,9 +34,9 @@ def write(path: str | os.PathLike[str], kind: str, columns: dict[str, npt.NDArra
         try:
             with open(made, "xb") as file:
                 # The archive does not keep what dtypes know besides.
-                zones = np.array([_missing.zone_of(column.dtype) or "" for column in columns.values()])
+                notes = np.array([_wide.note_of(column.dtype) or "" for column in columns.values()])
                 plain = {name: column.view(np.dtype(column.dtype.str)) for name, column in columns.items()}
-                np.savez(file, allow_pickle=False, **{_KIND: np.array([kind, _VERSION]), _ZONES: zones}, **plain)
+                np.savez(file, allow_pickle=False, **{_KIND: np.array([kind, _VERSION]), _NOTES: notes}, **plain)
                 file.flush()
                 os.fsync(file.fileno())
             if os.path.exists(to):
@@ -83,8 +83,8 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, npt.NDArray[Any]]
         raise errors.Damaged(f"{name!r} is an archive of NumPy, but not one that an index has saved: it has no entry {_KIND!r}")
     if kind[1] != _VERSION:
         raise errors.Unsupported(f"{name!r} is of version {kind[1]}, where {_VERSION} is known: load it with a newer lanetree")
-    zones = columns.pop(_ZONES, np.array([""] * len(columns)))
-    made = ((name, column.view(_missing.zoned(column.dtype, str(zone) or None))) for (name, column), zone in zip(columns.items(), zones))
+    notes = columns.pop(_NOTES, np.array([""] * len(columns)))
+    made = ((name, column.view(_wide.noted(column.dtype, str(note) or None))) for (name, column), note in zip(columns.items(), notes))
     return str(kind[0]), dict(made)
 
 
@@ -132,21 +132,21 @@ def write_pairs(
 
     The file notes the dtypes, whether keys may have several values, and where nulls are in the order, if they are keys.
     """
-    names = [f"{dtype.str}{_at_zone(dtype)}" for dtype in (keys[1], values[1]) if dtype is not None]
+    names = [f"{dtype.str}{_noted(dtype)}" for dtype in (keys[1], values[1]) if dtype is not None]
     note = f"numpy {names[0]} {''.join(names[1:])}" + ("" if nulls is None else f" {nulls}")
     width = 0 if values[1] is None else values[1].itemsize
     _native.write_file(os.fspath(path), _arrays.word_of(keys[1], "keys"), keys[0], values[0], width, has_several, note)
 
 
-def _at_zone(dtype: np.dtype[Any]) -> str:
-    zone = _missing.zone_of(dtype)
-    return "" if zone is None else f"@{zone}"
+def _noted(dtype: np.dtype[Any]) -> str:
+    note = _wide.note_of(dtype)
+    return "" if note is None else f"@{note}"
 
 
 def _dtype_of(note: str) -> np.dtype[Any]:
-    """A dtype, and its time zone, as a file's note has them."""
-    name, _, zone = note.partition("@")
-    return _missing.zoned(np.dtype(name), zone or None)
+    """A dtype, and what it notes itself, as a file's note has them."""
+    name, _, of = note.partition("@")
+    return _wide.noted(np.dtype(name), of or None)
 
 
 def read_pairs(
@@ -187,7 +187,7 @@ def _seen_as(what: str, words: npt.NDArray[Any], dtype: np.dtype[Any], *wanted: 
     for to in (np.dtype(it) for it in wanted if it is not None):
         is_other = dtype.kind in "mM" and to.kind != "i"
         if what == "keys":
-            is_other |= "f" in (to.kind, dtype.kind) or is_signed.get(to.kind) != is_signed[dtype.kind]
+            is_other |= "f" in (to.kind, dtype.kind) or is_signed.get(to.kind) != is_signed.get(dtype.kind)
         if to.itemsize != words.itemsize or (to != dtype and is_other):
             raise TypeError(f"the file has {what} of {dtype}, which are not seen as {to}: load them as {dtype}, and convert them")
         dtype = to

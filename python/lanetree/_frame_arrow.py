@@ -131,7 +131,7 @@ def encode_arrow(left: Any, right: Any) -> Coded:
     pyarrow, compute = sys.modules["pyarrow"], importlib.import_module("pyarrow.compute")
     sides: list[Any] = []
     codes: list[npt.NDArray[Any] | None] = []
-    for column in (left, right):
+    for column in (_missing.storage(side) for side in (left, right)):
         if not pyarrow.types.is_dictionary(column.type):
             sides.append(column)
             codes.append(None)

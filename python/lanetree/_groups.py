@@ -86,7 +86,7 @@ class GroupedIndex(Held):
         self.device, on, columns = _columns.columns(device, stream, nulls, *given, keys=2)
         raw, dtypes = [column.raw for column in columns], [column.dtype for column in columns]
         self.by_dtype, self.key_dtype, self.value_dtype = dtypes
-        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups (by)", "keys", "values"))]
+        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups (by)", "keys in groups", "values"))]
         if names[0][0] == "f":
             raise TypeError(f"groups (by) of dtype {self.by_dtype} are not supported: convert them to integers")
         sizes = self.by_dtype.itemsize, self.value_dtype.itemsize
@@ -206,6 +206,9 @@ class GroupedIndex(Held):
         group, raw = probes.columns
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
+                if options.most is not None:
+                    look = lambda by, near, values, found: self._index.get((group, raw), by, near, (values, found, 0))
+                    return probes.join(how, *options.both(look, raw, self.value_dtype))
                 offsets, _, rows = self._index.asof_rows((group, raw), options.native)
             return probes.join(how, np.diff(offsets), rows.view(self.value_dtype))
         if ties == "both":

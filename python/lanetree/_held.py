@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _files, _joins, _missing, _native, _progress, errors
+from . import _arrays, _columns, _files, _joins, _missing, _native, _progress, _wide, errors
 from ._arrays import Array, ArrayLike, Output
 from ._device import Device
 from ._progress import Progress
@@ -183,8 +183,8 @@ def _is_equal(one: Any, other: Any) -> bool:
     """Whether two columns have the same elements, bit by bit."""
     if isinstance(one, list):
         return bool(one == other)
-    is_one = one.dtype == other.dtype and _missing.zone_of(one.dtype) == _missing.zone_of(other.dtype)
-    return bool(is_one and np.array_equal(*(part.view(f"u{part.itemsize}") for part in (one, other))))
+    is_one = one.dtype == other.dtype and _wide.note_of(one.dtype) == _wide.note_of(other.dtype)
+    return bool(is_one and np.array_equal(_wide.words(one), _wide.words(other)))
 
 
 def restored(kind: type[_Self], parts: tuple[Any, ...], device: str | Device, options: dict[str, Any], nulls: str | None = None) -> _Self:
@@ -302,9 +302,30 @@ def whole_number(key: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def objects(keys: Any) -> list[Any]:
-    """Elements of an array as numbers of Python, and times as those of NumPy, whatever their unit, or in their time zone."""
+    """Keys that an index gave as objects, as iteration over it gives them.
+
+    Parameters
+    ----------
+    keys : numpy.ndarray or list
+        In one dimension, in host memory.
+
+    Returns
+    -------
+    list
+        Numbers of Python; times of NumPy, whatever their unit, or in their time zone; UUIDs, IPv6 addresses and decimals, which in arrays of
+        NumPy are 16 bytes.
+
+    Examples
+    --------
+    >>> import decimal
+    >>> index = lanetree.Index([decimal.Decimal("0.5"), decimal.Decimal("1.5")], device="cpu")
+    >>> lanetree.objects(index.range([0], [1]).keys)
+    [Decimal('0.5')]
+    """
     if isinstance(keys, list):
         return keys
+    if keys.dtype == _wide.BYTES:
+        return _wide.to_objects(keys)
     return list(_missing.in_zone(keys)) if keys.dtype.kind in "mM" else keys.tolist()
 
 
@@ -418,7 +439,7 @@ class Keyed(Held):
             _arrays.erase(missing, *((column, word) for column, (_, word) in zip(made, outputs)))
         if out is not None:
             return out
-        return made if len(shape) == 1 else [column.reshape(shape)[()] for column in made]
+        return made if len(shape) == 1 else [_wide.shaped(column, shape) for column in made]
 
     def _counts(self, call: Callable[[Any, Any, _native.Stream | None], object], *given: Given, stream: Any) -> Output:
         """A count for each row of queries, int64."""
@@ -495,26 +516,31 @@ class Sorted(Keyed, Ordered):
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         """The keys in ascending order, as a column of Arrow."""
         keys = self.keys()
-        words = keys.view(f"u{keys.itemsize}")
+        words = _wide.words(keys)
         is_there = np.ones(keys.size, np.bool_) if self.nulls is None else words != self._bound(self.nulls).view(words.dtype)
         return _arrays.Found(keys, is_there).__arrow_c_array__()
 
     def _bound(self, side: str) -> npt.NDArray[Any]:
         """The lowest key of the dtype ("first"), or the highest one ("last")."""
-        bound: npt.NDArray[Any] = np.array([_columns.null_key(side, self.key_dtype)], self.key_dtype).view(_missing.Whole)
-        return bound
+        return self._of_word(_columns.null_word(side, self.key_dtype))
+
+    def _of_word(self, word: int) -> npt.NDArray[Any]:
+        """A key of these bits, as a query."""
+        key: npt.NDArray[Any] = np.array([_arrays.of_word(word, self.key_dtype)], self.key_dtype).view(_missing.Whole)
+        return key
 
     def _end(self, is_last: bool) -> tuple[Any, ...] | None:
         side = "last" if is_last else "first"
-        bound = self._bound(side)
+        word = _columns.null_word(side, self.key_dtype)
         if self.nulls == side:
             # The next key. Of floats these are negative NaNs, whose words ascend where the numbers descend.
-            word = bound.view(f"u{bound.itemsize}")
-            word += word.dtype.type(1 if not is_last and self.key_dtype.kind != "f" else 2 ** (8 * word.itemsize) - 1)
-        *near, found = (self.predecessor if is_last else self.successor)(bound)  # type: ignore[attr-defined]
+            word += 1 if not is_last and self.key_dtype.kind != "f" else -1
+        *near, found = (self.predecessor if is_last else self.successor)(self._of_word(word))  # type: ignore[attr-defined]
         if not found[0] or self.nulls is not None and near[0].tobytes() == self._bound(self.nulls).tobytes():
             return None
-        return tuple(column[0] if _missing.zone_of(column.dtype) is None else _missing.in_zone(column)[0] for column in near)
+        return tuple(
+            column[0] if _wide.note_of(column.dtype) is None and column.dtype != _wide.BYTES else objects(column)[0] for column in near
+        )
 
     def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
         given = self._bound("first") if start is None else [start], self._bound("last") if stop is None else [stop]

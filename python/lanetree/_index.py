@@ -28,11 +28,11 @@ class Index(Tree, Nearby, Pairs):
     ----------
     keys : array_like
         Keys in any order, in one dimension: uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64, or a column of a
-        type that becomes one of these: narrower numbers, booleans, dates, instants in a time zone, dictionaries of numbers. Of
-        equal keys the last one's value is kept. Floats are in the total order of IEEE 754: -0.0 is below 0.0, and NaNs are
+        type that becomes one of these: narrower numbers, booleans, dates, instants in a time zone, dictionaries of numbers. In host
+        memory also UUIDs, IPv6 addresses, decimals and 16 bytes (V16). Of equal keys the last one's value is kept. Floats are in the total order of IEEE 754: -0.0 is below 0.0, and NaNs are
         at both ends.
     values : array_like, optional
-        A value for each key, of the same dtypes; by default their row numbers, int64.
+        A value for each key, of the same dtypes, but not of 16 bytes; by default their row numbers, int64.
     device : str, Device or None
         As for :class:`Device`. By default where the keys are if they are on a device, else the first GPU, else the CPU.
     fill : float, default 1.0

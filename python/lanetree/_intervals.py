@@ -7,7 +7,7 @@ from typing import Any, Iterator, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _missing, _native, _progress, errors
+from . import _arrays, _columns, _missing, _native, _progress, _wide, errors
 from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._held import Given, Keyed, is_there, objects, whole_number
@@ -32,6 +32,8 @@ def _open_bounds(bounds: ArrayLike, dtype: np.dtype[Any] | None, what: str, is_e
     is_open = np.zeros(made.shape, np.bool_) if valid is None else ~valid
     if made.dtype.kind == "f":
         return np.where(is_open, np.array(np.inf if is_end else -np.inf, made.dtype), made).view(_missing.Whole), is_open
+    if made.dtype == _wide.BYTES:
+        return np.where(is_open, _columns.null_key("last" if is_end else "first", made.dtype), made).view(made.dtype).view(_missing.Whole), is_open
     numbers = made.view(np.int64) if made.dtype.kind in "mM" else made
     return np.where(is_open, _extreme(made.dtype, is_end), numbers).view(made.dtype).view(_missing.Whole), is_open
 
@@ -47,6 +49,8 @@ def _moved(bounds: npt.NDArray[Any], is_up: bool) -> tuple[npt.NDArray[Any], npt
     if bounds.dtype.kind == "f":
         made = np.nextafter(bounds, np.array(np.inf if is_up else -np.inf, bounds.dtype))
         return made, made != bounds
+    if bounds.dtype == _wide.BYTES:
+        return _wide.moved(bounds, is_up)
     numbers = bounds.view(np.int64) if bounds.dtype.kind in "mM" else bounds
     step = numbers.dtype.type(1)
     return (numbers + step if is_up else numbers - step).view(bounds.dtype), numbers != _extreme(bounds.dtype, is_up)
@@ -59,9 +63,9 @@ class IntervalIndex(Keyed):
     ----------
     starts, ends : array_like
         The bounds of each interval, in one dimension and any order: uint32, uint64, int32, int64, float32, float64,
-        datetime64 or timedelta64.
+        datetime64 or timedelta64, or in host memory UUIDs, IPv6 addresses, decimals or 16 bytes (V16).
     rows : array_like, optional
-        A number for each interval, of the same dtypes; by default their row numbers, int64.
+        A number for each interval, of the same dtypes, but not of 16 bytes; by default their row numbers, int64.
     device : str, Device or None
         As for :class:`Index`.
     key_dtype : dtype, optional
@@ -129,9 +133,9 @@ class IntervalIndex(Keyed):
         is_here, is_closed = isinstance(first.raw, np.ndarray), has_start and has_end
         if not is_here and not is_closed:
             raise ValueError(f"closed={closed!r}, but the bounds are on a device: move them there, or copy them to host memory")
-        if is_here and (self.key_dtype.kind == "f" or not is_closed) and len(first.raw) == len(last.raw):
+        if is_here and (self.key_dtype.kind in "fV" or not is_closed) and len(first.raw) == len(last.raw):
             # The native code would name words, not numbers.
-            reversed_ = np.flatnonzero(last.raw < first.raw)
+            reversed_ = np.flatnonzero(_wide.comparable(last.raw) < _wide.comparable(first.raw))
             if reversed_.size:
                 i = int(reversed_[0])
                 raise errors.ReversedRange(f"range {i} starts at {first.raw[i]} and ends at {last.raw[i]}: swap its bounds")
@@ -142,7 +146,7 @@ class IntervalIndex(Keyed):
                     moved, has_next = _moved(bounds[at], at == 0)
                     stays = is_open[at] if nulls == "open" else np.zeros(len(moved), np.bool_)
                     bounds[at], has_any = np.where(stays, bounds[at], moved).view(first.dtype), has_any & (has_next | stays)
-            has_any &= bounds[0] <= bounds[1]
+            has_any &= _wide.comparable(bounds[0]) <= _wide.comparable(bounds[1])
             first, last, numbers = (
                 _columns.Column(raw[has_any], dtype) for raw, dtype in zip((*bounds, numbers.raw), (first.dtype, last.dtype, numbers.dtype))
             )

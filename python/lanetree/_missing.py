@@ -23,6 +23,7 @@ All of this is here and in `_columns.Rows`; classes say in which role an array i
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import ipaddress
 import re
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _native
+from . import _native, _wide
 
 if TYPE_CHECKING:
     from . import _keys
@@ -53,23 +54,21 @@ _MOST = 2**64 - 1
 #: Times as objects; those of pandas are Python's, too.
 _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
 #: Other objects that are keys of some index.
-_OBJECTS = (datetime.time, ipaddress.IPv4Address, ipaddress.IPv6Address, uuid.UUID)
+_OBJECTS = (datetime.time, ipaddress.IPv4Address, ipaddress.IPv6Address, uuid.UUID, decimal.Decimal)
 
 
 #: The dtypes of indexes in which narrower elements are, by kind and bytes.
 _WIDE = {("b", 1): "u4", ("u", 1): "u4", ("u", 2): "u4", ("i", 1): "i4", ("i", 2): "i4", ("f", 2): "f4"}
-#: What the metadata of a dtype calls the time zone in which instants are shown. They are in UTC, and dtypes are equal whatever the zone.
-_ZONE = "time zone"
 
 
 def zone_of(dtype: np.dtype[Any]) -> str | None:
-    """The time zone of instants; None for times without one."""
-    return None if dtype.metadata is None else dtype.metadata.get(_ZONE)
+    """The time zone in which instants are shown; None for times without one. They are in UTC, and dtypes are equal whatever the zone."""
+    return _wide.note_of(dtype) if dtype.kind == "M" else None
 
 
 def zoned(dtype: np.dtype[Any], zone: str | None) -> np.dtype[Any]:
     """The dtype of instants in a time zone, or of times without one."""
-    return np.dtype(dtype.str) if zone is None else np.dtype(dtype.str, metadata={_ZONE: zone})
+    return _wide.noted(dtype, zone)
 
 
 def zone_named(zone: Any) -> str:
@@ -186,7 +185,7 @@ def split(array: Any, dtype: np.dtype[Any] | None, what: str, is_value: bool = F
     if type(array) is Whole:
         return array.view(np.ndarray), None
     valid: Valid = None
-    if isinstance(array, (list, tuple, range, int, float, str, np.generic, *_TIMES, *_OBJECTS)) or is_missing(array):
+    if isinstance(array, (list, tuple, range, int, float, str, bytes, np.generic, *_TIMES, *_OBJECTS)) or is_missing(array):
         return from_python(array, dtype, what)
     if isinstance(array, np.ma.MaskedArray):
         mask = np.ma.getmask(array)
@@ -239,14 +238,17 @@ def _of_pandas(array: Any, what: str, is_value: bool) -> tuple[npt.NDArray[Any],
 @functools.lru_cache(maxsize=256)
 def _is_taken_in_place(dtype: Any) -> bool:
     """Whether the elements of a type of pyarrow are those of an index."""
-    return re.fullmatch(r"u?int(32|64)|float|double|timestamp\[\w+\]|duration\[\w+\]", str(dtype)) is not None
+    taken = r"u?int(32|64)|float|double|timestamp\[\w+\]|duration\[\w+\]|fixed_size_binary\[16\]|decimal128\(.+\)|extension<arrow.uuid>"
+    return re.fullmatch(taken, str(dtype)) is not None
 
 
 def _of_pyarrow(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     """An array or chunked array of pyarrow: in place if an index has its type and it has a chunk, which says of what type it is."""
     dtype = column.type
-    if _is_taken_in_place(dtype) and (not hasattr(column, "num_chunks") or column.num_chunks):
-        return from_arrow(column, what)
+    if _is_taken_in_place(dtype):
+        if hasattr(column, "num_chunks") and not column.num_chunks:
+            column = sys.modules["pyarrow"].array([], dtype)
+        return from_arrow(column, what, "uuid" if str(dtype) == "extension<arrow.uuid>" else None)
     from ._frame_arrow import ArrowFrame
 
     return _of_key(ArrowFrame.key_of_arrow(column, f"{what} ({dtype})"), what, dtype)
@@ -256,7 +258,9 @@ def _of_polars(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     """A Series of polars: in place if an index has its type."""
     polars, dtype = sys.modules["polars"], column.dtype
     is_native = dtype in (polars.Int32, polars.Int64, polars.UInt32, polars.UInt64, polars.Float32, polars.Float64, polars.Duration)
-    if len(column) and (is_native or dtype == polars.Datetime and dtype.time_zone is None):
+    if dtype == polars.Decimal and not len(column):
+        return np.zeros(0, _wide.decimal_dtype(dtype.precision or 38, dtype.scale)), None
+    if len(column) and (is_native or dtype == polars.Decimal or dtype == polars.Datetime and dtype.time_zone is None):
         return from_arrow(column, what)
     from ._frame_polars import PolarsFrame
 
@@ -311,6 +315,12 @@ def _foreign(array: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     raise TypeError(f"{what}: {type(array).__module__}.{type(array).__name__} is no array that lanetree can read")
 
 
+def storage(column: Any) -> Any:
+    """A column of pyarrow, of an extension's type as that of its elements in memory."""
+    is_extension = isinstance(column.type, sys.modules["pyarrow"].BaseExtensionType)
+    return column.cast(column.type.storage_type) if is_extension else column
+
+
 def arrow_chunks(array: Any) -> list[_native.Column]:
     """The chunks of a column of Arrow."""
     if hasattr(array, "__arrow_c_array__"):
@@ -326,13 +336,15 @@ def arrow_validity(chunks: list[_native.Column]) -> Valid:
     return np.concatenate([np.ones(len(chunk), np.bool_) if mask is None else mask for chunk, mask in zip(chunks, masks)])
 
 
-def from_arrow(array: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
-    """A column of Arrow, without a copy if it is one chunk, and which elements are there."""
+def from_arrow(array: Any, what: str, note: str | None = None) -> tuple[npt.NDArray[Any], Valid]:
+    """A column of Arrow, without a copy if it is one chunk, and which elements are there. Of 16 bytes `note` is what they are, unless their
+    type says so."""
     chunks = arrow_chunks(array)
     if not chunks:
         raise TypeError(f"{what}: an Arrow stream without chunks has no elements: pass an array")
     parts = [np.asarray(chunk) for chunk in chunks]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts), arrow_validity(chunks)
+    made = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return made if made.dtype != _wide.BYTES else _wide.of_arrow(made, note or chunks[0].kind), arrow_validity(chunks)
 
 
 def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> tuple[npt.NDArray[Any], Valid]:
@@ -342,9 +354,13 @@ def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> tuple[npt
     array = np.asarray(items)
     if array.size == 0:
         return (array if dtype is None else np.empty(array.shape, dtype)), None
-    if array.dtype.kind not in "fmMO" and not (array.dtype.kind == "U" and dtype is not None and dtype.kind == "M"):
+    is_wide = dtype is not None and dtype == _wide.BYTES
+    if array.dtype == _wide.BYTES and not is_wide:
+        return array, None
+    is_parsed = is_wide or array.dtype.kind == "U" and dtype is not None and dtype.kind == "M"
+    if array.dtype.kind not in "fmMO" and not is_parsed:
         return _numbers(array, dtype, what), None
-    if array.dtype.kind == "f" and not _is_inexact(items):
+    if array.dtype.kind == "f" and not is_wide and not _is_inexact(items):
         return _numbers(array, dtype, what), None
     objects = np.empty(array.shape, object)
     objects[...] = items
@@ -386,15 +402,18 @@ def _is_inexact(items: Any) -> bool:
 
 def _exact(items: list[Any], dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
     """Objects of Python, none of which is missing, in one dimension."""
+    wide = _wide.dtype_of(items) if dtype is None else dtype if dtype == _wide.BYTES else None
+    if wide is not None:
+        return _wide.of_objects(items, wide, what)
     if dtype is not None and dtype.kind == "M" and any(isinstance(item, str) for item in items):
         items = [_parsed(item, what) if isinstance(item, str) else item for item in items]
     if any(isinstance(item, datetime.time) for item in items):
         items = [_since_midnight(item, what) if isinstance(item, datetime.time) else item for item in items]
     if any(isinstance(item, ipaddress.IPv4Address) for item in items):
         items, dtype = [int(item) if isinstance(item, ipaddress.IPv4Address) else item for item in items], dtype or np.dtype(np.uint32)
-    wide = next((item for item in items if isinstance(item, (uuid.UUID, ipaddress.IPv6Address))), None)
-    if wide is not None:
-        raise TypeError(f"{what}: {wide!r} has 16 bytes, and the keys of this index 4 or 8: use a StringIndex")
+    large = next((item for item in items if isinstance(item, (uuid.UUID, ipaddress.IPv6Address))), None)
+    if large is not None:
+        raise TypeError(f"{what}: {large!r} has 16 bytes, where {dtype} is needed: convert it")
     if any(isinstance(item, _TIMES) for item in items):
         if dtype is None:
             zones = sorted({zone_named(getattr(item, "tzinfo", None)) for item in items})
@@ -527,6 +546,8 @@ def tolerance(limit: Any, dtype: np.dtype[Any], name: str = "tolerance") -> Any:
     if is_missing(limit) or (isinstance(limit, (float, np.floating)) and limit != limit):
         raise ValueError(f"a {name} of {limit!r} is missing: pass a number or a time that is not")
     count: Any
+    if dtype == _wide.BYTES:
+        limit = _wide.distance(limit, dtype, name)
     is_time = isinstance(limit, (np.timedelta64, datetime.timedelta))
     if is_time and dtype.kind in "mM" and _unit_of(limit, name) != np.dtype("m8"):
         count = _in_units(limit, np.dtype(f"m8{dtype.str[3:]}"), f"the {name}")[0]

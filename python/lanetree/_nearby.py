@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _joins, _native, _progress, errors
+from . import _arrays, _joins, _native, _progress
 from ._arrays import ArrayLike, Found, Output
 from ._held import _BOOL
 from ._joins import How, Probes, Ties
@@ -145,14 +145,19 @@ class Nearby(NumberPairs[RangeMatches]):
         """
         _joins.check(how)
         on_gpu = _arrays.on_device(at)
-        options = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, on_gpu).native
+        near = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, on_gpu)
+        options = near.native
         if on_gpu:
             join = lambda probes, asked, on: self._index.join(probes[0], options, asked, on)
             return self._join_on(join, (self._value,), how, valid, stream, (at, "the probes (at)"))
         probes = Probes(valid, self.nulls, (at, self.key_dtype, "the probes (at)"))
         if ties == "both" and direction == "nearest":
+            raw = probes.columns[0]
             with _progress.waiting(progress, probes.size, "joining"):
-                offsets, _, found = self._index.asof_rows(probes.columns[0], options)
+                if near.most is not None:
+                    look = lambda by, keys, values, found: self._index.asof(raw, by, keys, (values, found, 0), None)
+                    return probes.join(how, *near.both(look, raw, self._value))
+                offsets, _, found = self._index.asof_rows(raw, options)
             return probes.join(how, np.diff(offsets), found.view(self._value))
         one: Any = "backward" if ties == "both" else ties
         values, has = self.asof(
@@ -183,9 +188,9 @@ class Nearby(NumberPairs[RangeMatches]):
         k : int
             The most pairs of a query.
         direction : {"nearest", "backward", "forward"}, default "nearest"
-            On both sides, at or below, or at or above. Not "nearest" for floats.
-        tolerance : int or timedelta64, optional
-            The largest distance of a pair, as in :meth:`asof`. Not for floats.
+            On both sides, at or below, or at or above. "nearest" is for floats in host memory only.
+        tolerance : scalar, optional
+            The largest distance of a pair, as in :meth:`asof`.
         allow_exact_matches : bool, default True
             Whether a key that equals the query counts.
         ties : {"backward", "forward"}, default "backward"
@@ -201,7 +206,7 @@ class Nearby(NumberPairs[RangeMatches]):
         Raises
         ------
         lanetree.errors.OptionValue
-            For distances of floats.
+            For distances of floats that are not measured.
 
         Examples
         --------
@@ -210,9 +215,11 @@ class Nearby(NumberPairs[RangeMatches]):
         array([20, 30, 10])
         """
         most = limit_of(k)
-        if self.key_dtype.kind == "f" and (direction == "nearest" or tolerance is not None):
-            what = "a tolerance" if direction != "nearest" else "direction='nearest'"
-            raise errors.OptionValue(f"distances of floats are not measured by kernels, so {what} is not for float keys")
-        options = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, False).native
-        find = lambda queries, on: self._index.k_nearest(queries[0], most, options, on)
+        near = Neighbors.of(self.key_dtype, direction, ties, allow_exact_matches, tolerance, _arrays.on_device(at))
+
+        def find(queries: Any, on: _native.Stream | None) -> Any:
+            if near.most is None:
+                return self._index.k_nearest(queries[0], most, near.native, on)
+            return near.rows(lambda how: self._index.k_nearest(queries[0], most, how), queries[0], most)
+
         return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries (at)"), stream=stream))

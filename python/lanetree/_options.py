@@ -41,8 +41,8 @@ def is_right(side: str) -> bool:
     return side == "right"
 
 
-def distance_of(distance: Any, dtype: np.dtype[Any]) -> int:
+def distance_of(distance: Any, dtype: np.dtype[Any], on_gpu: bool) -> Any:
     """The distance of a band join."""
-    if dtype.kind == "f":
-        raise errors.OptionValue("distances of floats are not measured: use range_join with bounds of your own")
-    return int(_missing.tolerance(distance, dtype, "distance"))
+    if dtype.kind == "f" and on_gpu:
+        raise errors.OptionValue("distances of floats on a device are not measured: use range_join with bounds of your own")
+    return _missing.tolerance(distance, dtype, "distance")

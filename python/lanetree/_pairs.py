@@ -12,7 +12,8 @@ from ._arrays import ArrayLike, Found, Output
 from ._held import _BOOL
 from ._joins import How, Probes
 from ._numbers import Numbers
-from ._options import Inclusive, closed_of, distance_of
+from ._neighbors import in_bands
+from ._options import Inclusive, closed_of, distance_of, limit_of
 from ._progress import Progress
 from ._results import RangeMatches, Ranges
 
@@ -308,12 +309,12 @@ class NumberPairs(Numbers, Generic[_Matches]):
         ----------
         probes : array_like
             Keys, of the index's dtype, in one dimension. At the ends of the dtype nothing wraps around.
-        distance : int or timedelta64
-            Not below 0, as the tolerance of :meth:`asof`. Distances of floats are not measured: use :meth:`range_join`.
+        distance : int, timedelta64, float or Decimal
+            Not below 0, as the tolerance of :meth:`asof`. Of floats in host memory only.
         how, valid, stream, progress : optional
             As in :meth:`range_join`.
         """
-        far = distance_of(distance, self.key_dtype)
+        far = distance_of(distance, self.key_dtype, _arrays.on_device(probes))
         return self._join_between(probes, probes, how, ((True, True), far), valid, stream, progress)
 
     def _join_between(
@@ -321,7 +322,7 @@ class NumberPairs(Numbers, Generic[_Matches]):
         lows: ArrayLike,
         highs: ArrayLike,
         how: How,
-        by: tuple[tuple[bool, bool], int | None],
+        by: tuple[tuple[bool, bool], Any],
         valid: ArrayLike | None,
         stream: Any,
         progress: Progress,
@@ -335,7 +336,12 @@ class NumberPairs(Numbers, Generic[_Matches]):
             else:
                 columns = [(lows, self.key_dtype, "the lows"), (highs, self.key_dtype, "the highs")]
                 rows = Probes(valid, self.nulls, *columns[: 1 if highs is lows else 2])
-                made = rows.join(how, *self._rows_between((rows.columns[0], rows.columns[-1]), how, by))
+                if by[1] is not None and self.key_dtype.kind == "f":
+                    counts, *found = in_bands(lambda bounds: self._index.range(bounds, by[0], limit_of(None)), rows.columns[0], by[1])
+                    found[1] = found[1].view(self._value)
+                    made = rows.join(how, counts, *found[self._has_several :])
+                else:
+                    made = rows.join(how, *self._rows_between((rows.columns[0], rows.columns[-1]), how, by))
         return made if self._has_several or how != "inner" else RangeMatches(*made)
 
     def _rows_between(self, bounds: Any, how: How, by: tuple[tuple[bool, bool], int | None]) -> tuple[npt.NDArray[Any], ...]:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _missing, _native, _progress, errors
+from . import _arrays, _columns, _missing, _native, _progress, _wide, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._held import Pairs
@@ -311,7 +311,7 @@ def _packed(keys: Any, is_text: bool | None, what: str) -> tuple[Packed, bool | 
         if isinstance(keys.dtype, (polars.Categorical, polars.Enum, polars.Null)):
             keys = keys.cast(polars.String)
     if isinstance(keys, np.ndarray):
-        if keys.dtype.kind not in "SUOT" or keys.ndim != 1:
+        if keys.dtype.kind not in "SUOT" and keys.dtype != _wide.BYTES or keys.ndim != 1:
             raise TypeError(f"{what} are an array of {keys.dtype} and {keys.ndim} dimensions, which is no sequence of strings")
         absent = getattr(keys.dtype, "na_object", None)
         keys = [None if string is absent else string for string in keys.tolist()]
@@ -358,8 +358,7 @@ def _plain(column: Any) -> Any:
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None or not isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
         return column
-    if isinstance(column.type, pyarrow.BaseExtensionType):
-        column = column.cast(column.type.storage_type)
+    column = _missing.storage(column)
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pyarrow.binary()) if pyarrow.types.is_fixed_size_binary(column.type) else column

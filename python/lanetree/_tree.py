@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _missing, _native, _progress, errors
+from . import _arrays, _missing, _native, _progress, _wide, errors
 from ._arrays import Array, ArrayLike
 from ._device import Device
 from ._held import _BOOL, _INT64
@@ -46,12 +46,13 @@ class Tree(Numbers):
         if dtype is not None:
             _arrays.word_of(dtype, "values")
         self._numbers = None
-        if self.device.kind == "cuda":
+        if self.device.kind == "cuda" and self.key_dtype != _wide.BYTES:
             key, value, hit = (0 if it is None else _arrays.number_of(it) for it in (self.key_dtype, dtype, _BOOL))
             self._numbers = key, value, hit
-        if is_sorted and word[0] == "f" and isinstance(raw_keys, np.ndarray):
-            # The native code would name words, not numbers.
-            below = np.flatnonzero(raw_keys[1:] < raw_keys[:-1])
+        if is_sorted and word[0] in "fb" and isinstance(raw_keys, np.ndarray):
+            # The native code would name words, not keys.
+            keys = _wide.comparable(raw_keys)
+            below = np.flatnonzero(keys[1:] < keys[:-1])
             if below.size:
                 i = int(below[0]) + 1
                 raise errors.NotSorted(
@@ -110,6 +111,8 @@ class Tree(Numbers):
             raise TypeError(f"nulls are {self.nulls!r} here and {other.nulls!r} there: build one index anew")
         if self.key_dtype.kind == "M":
             _missing.check_zones(other.key_dtype, self.key_dtype, "the keys of the other index")
+        if self.key_dtype == _wide.BYTES and not _wide.is_same(other.key_dtype, self.key_dtype):
+            raise TypeError(f"the keys are {_wide.name_of(self.key_dtype)} here and {_wide.name_of(other.key_dtype)} there: build one index anew")
         if (self.key_dtype, self._value) != (other.key_dtype, other._value):
             raise TypeError(
                 f"the dtypes differ: {self.key_dtype} and {self._value}, {other.key_dtype} and {other._value}; build one index anew"

@@ -152,10 +152,21 @@ fn type_of(kind: &str) -> PyResult<DataType> {
         "<f8" => DataType::Float64,
         // In integers of 32 bits, as Arrow has dates.
         "date32" => DataType::Date32,
+        "|V16" | "uuid" => DataType::FixedSizeBinary(16),
+        _ if kind.starts_with("decimal128,") => decimal_of(kind)?,
         _ if kind.starts_with("<M8[") => DataType::Timestamp(unit(&in_brackets(kind))?, zone),
         _ if kind.starts_with("<m8[") => DataType::Duration(unit(&in_brackets(kind))?),
         _ => return Err(PyTypeError::new_err(format!("Arrow has no type for {kind}"))),
     })
+}
+
+/// The type of "decimal128,38,2", say.
+fn decimal_of(kind: &str) -> PyResult<DataType> {
+    let mut numbers = kind.split(',').skip(1).map(str::parse::<i8>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(digits @ 1..)), Some(Ok(scale))) => Ok(DataType::Decimal128(digits.unsigned_abs(), scale)),
+        _ => Err(PyTypeError::new_err(format!("Arrow has no type for {kind}"))),
+    }
 }
 
 /// What an exported array holds on to.
@@ -189,7 +200,11 @@ impl Array {
 
 /// The capsule of a type by NumPy's name.
 fn schema_of<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'py, PyCapsule>> {
-    let schema = FFI_ArrowSchema::try_from(&type_of(kind)?).map_err(|error| value_error(error.to_string()))?;
+    let mut schema = FFI_ArrowSchema::try_from(&type_of(kind)?).map_err(|error| value_error(error.to_string()))?;
+    if kind == "uuid" {
+        let extension = [("ARROW:extension:name", "arrow.uuid"), ("ARROW:extension:metadata", "")];
+        schema = schema.with_metadata(extension).map_err(|error| value_error(error.to_string()))?;
+    }
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
@@ -300,7 +315,9 @@ pub(crate) fn arrow_device_import(
     let of = DataType::try_from(&schema).map_err(|error| value_error(error.to_string()))?;
     let kind = kind_of(&of)?;
     if !kind.starts_with('<') {
-        return Err(PyTypeError::new_err("strings on a device are not supported: copy them to host memory"));
+        return Err(PyTypeError::new_err(
+            "strings and keys of 16 bytes on a device are not supported: copy them to host memory",
+        ));
     }
     let at = array.pointer_checked(Some(DEVICE_ARRAY))?.cast::<DeviceArray>();
     // SAFETY: what a capsule of this name has. What is taken is marked as released, so that its destructor leaves it.
@@ -352,7 +369,7 @@ fn unit(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// NumPy's name of a type; "text" and "bytes" for strings.
+/// NumPy's name of a type; of decimals "decimal128" with their digits and their scale; "text" and "bytes" for strings.
 fn kind_of(of: &DataType) -> PyResult<String> {
     Ok(match of {
         DataType::UInt32 => "<u4".to_owned(),
@@ -363,6 +380,8 @@ fn kind_of(of: &DataType) -> PyResult<String> {
         DataType::Float64 => "<f8".to_owned(),
         DataType::Timestamp(of, None) => format!("<M8[{}]", unit(*of)),
         DataType::Duration(of) => format!("<m8[{}]", unit(*of)),
+        DataType::FixedSizeBinary(16) => "|V16".to_owned(),
+        DataType::Decimal128(digits, scale) => format!("decimal128,{digits},{scale}"),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytes".to_owned(),
         other => {
@@ -390,7 +409,7 @@ impl Column {
 
 #[pymethods]
 impl Column {
-    /// NumPy's name of the type of the elements; "text" and "bytes" for strings.
+    /// NumPy's name of the type of the elements, as for decimals "decimal128" with their digits and their scale; "text" and "bytes" for strings.
     #[getter]
     fn kind(&self) -> PyResult<String> {
         kind_of(self.data.data_type())
@@ -411,14 +430,15 @@ impl Column {
         Ok(Some(PyArray1::from_vec(py, gather(nulls.len(), nulls.iter())?)))
     }
 
-    /// The elements of numbers, for `numpy.asarray`: the array holds this object.
+    /// The elements of numbers and of 16 bytes, for `numpy.asarray`: the array holds this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let kind = self.kind()?;
-        let width = if kind.as_bytes()[2] == b'4' { 4 } else { 8 };
-        if !kind.starts_with('<') {
-            return Err(PyTypeError::new_err("strings are no numbers"));
-        }
+        let (kind, width) = match &*kind {
+            "text" | "bytes" => return Err(PyTypeError::new_err("strings are no numbers")),
+            number if number.starts_with('<') => (number, if number.as_bytes()[2] == b'4' { 4 } else { 8 }),
+            _ => ("|V16", 16),
+        };
         let start = self.data.buffers()[0].as_ptr().wrapping_add(self.data.offset() * width);
         let interface = PyDict::new(py);
         interface.set_item("shape", (self.data.len(),))?;

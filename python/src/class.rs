@@ -227,12 +227,12 @@ pub(crate) use class;
 macro_rules! with_types {
     ($key:expr, $bytes:expr, $values:tt, $call:expr) => {
         match $key {
-            "u32" => with_types!(@ u32, u32, $bytes, $values, $call),
-            "u64" => with_types!(@ u64, u64, $bytes, $values, $call),
-            "i32" => with_types!(@ i32, i32, $bytes, $values, $call),
-            "i64" => with_types!(@ i64, i64, $bytes, $values, $call),
-            "f32" => with_types!(@ u32, lanetree::F32, $bytes, $values, $call),
-            "f64" => with_types!(@ u64, lanetree::F64, $bytes, $values, $call),
+            "u32" => $crate::class::with_types!(@ u32, u32, $bytes, $values, $call),
+            "u64" => $crate::class::with_types!(@ u64, u64, $bytes, $values, $call),
+            "i32" => $crate::class::with_types!(@ i32, i32, $bytes, $values, $call),
+            "i64" => $crate::class::with_types!(@ i64, i64, $bytes, $values, $call),
+            "f32" => $crate::class::with_types!(@ u32, lanetree::F32, $bytes, $values, $call),
+            "f64" => $crate::class::with_types!(@ u64, lanetree::F64, $bytes, $values, $call),
             _ => None,
         }
     };
@@ -250,3 +250,14 @@ macro_rules! with_types {
     }};
 }
 pub(crate) use with_types;
+
+/// The same, and keys of 16 bytes.
+macro_rules! with_all_types {
+    ($key:expr, $bytes:expr, $values:tt, $call:expr) => {
+        match $key {
+            "bytes16" => $crate::class::with_types!(@ u128, lanetree::Bytes16, $bytes, $values, $call),
+            _ => $crate::class::with_types!($key, $bytes, $values, $call),
+        }
+    };
+}
+pub(crate) use with_all_types;

@@ -1,12 +1,12 @@
 //! Files of sorted pairs, as the library's indexes save them.
 
-use crate::class::with_types;
+use crate::class::with_all_types;
 use crate::errors::{check_not_forked, raise_file};
-use crate::host::numpy;
 use crate::input::{In, Input};
+use crate::keys;
 use crate::types::{PyKey, PyValue, ordered, zeroed};
+use lanetree::AnyKey;
 use lanetree::files::{Contents, types_of};
-use lanetree::{AnyKey, Key};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -22,15 +22,15 @@ type About = (bool, String);
 type Read = (String, Py<PyAny>, Py<PyAny>, bool, String);
 
 /// Writes keys of type `K` that NumPy has as words `W`.
-fn write<K: Key, W: PyKey, V: PyValue>(
+fn write<K: AnyKey, W: PyKey, V: PyValue>(
     path: &Path,
     keys: In<'_>,
     values: Option<In<'_>>,
-    floats: bool,
+    is_other: bool,
     (has_several, note): About,
 ) -> PyResult<()> {
     let words = keys.host::<W>()?;
-    let words = if floats { Cow::Owned(ordered(words)?) } else { Cow::Borrowed(words) };
+    let words = if is_other { Cow::Owned(ordered(words)?) } else { Cow::Borrowed(words) };
     let keys = bytemuck::cast_slice::<W, K>(&words);
     let values = match values {
         Some(values) => Cow::Borrowed(values.host::<V>()?),
@@ -54,10 +54,10 @@ pub(crate) fn write_file(
     note: String,
 ) -> PyResult<()> {
     check_not_forked()?;
-    let (keys, values, floats) = (keys.get(), values.as_ref().map(Input::get), key.starts_with('f'));
+    let (keys, values, is_other) = (keys.get(), values.as_ref().map(Input::get), keys::is_other(key));
     let about = (has_several, note);
     let written = py.detach(
-        || with_types!(key, value_bytes, [0 (), 4 u32, 8 u64], write::<Own, K, V>(&path, keys, values, floats, about)),
+        || with_all_types!(key, value_bytes, [0 (), 4 u32, 8 u64], write::<Own, K, V>(&path, keys, values, is_other, about)),
     );
     written.unwrap_or_else(|| {
         Err(PyTypeError::new_err(format!("no files of keys {key} and values of {value_bytes} bytes")))
@@ -65,16 +65,16 @@ pub(crate) fn write_file(
 }
 
 /// Reads keys of type `K` as NumPy's words `W`.
-fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, floats: bool) -> PyResult<(Arrays, About)> {
+fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, is_other: bool) -> PyResult<(Arrays, About)> {
     let (keys, values, about) = py.detach(|| -> PyResult<_> {
         let Contents { keys, values, has_several, note } = Contents::<K, V>::read(path).map_err(raise_file)?;
         let mut words = bytemuck::allocation::cast_vec::<K, W>(keys.into_owned());
-        if floats {
+        if is_other {
             words.iter_mut().for_each(|word| *word = word.unorder());
         }
         Ok((words, values.into_owned(), (has_several, note)))
     })?;
-    Ok(((numpy(py, keys), V::array(py, values)), about))
+    Ok(((W::numpy(py, keys), V::array(py, values)), about))
 }
 
 /// The pairs of a file, after the name of their keys' type, which is as for an index; then whether a key may occur several times, and
@@ -83,8 +83,8 @@ fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, floats: bo
 pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<Read> {
     check_not_forked()?;
     let [key, value] = py.detach(|| types_of(&path)).map_err(raise_file)?;
-    let floats = key.starts_with('f');
-    let read = with_types!(&*key, &*value, ["()" (), "u32" u32, "u64" u64], read::<Own, K, V>(py, &path, floats));
+    let is_other = keys::is_other(&key);
+    let read = with_all_types!(&*key, &*value, ["()" (), "u32" u32, "u64" u64], read::<Own, K, V>(py, &path, is_other));
     let Some(read) = read else {
         return Err(raise_file(lanetree::files::Error::Types { path: Some(path), keys: key, values: value }));
     };

@@ -4,7 +4,6 @@ use crate::arguments::{Asked, Found, How, Outputs, Report, Request, Results, Siz
 use crate::buffers::alloc;
 use crate::class::{Place, class, with_types};
 use crate::errors::{raise, raise_runtime, value_error};
-use crate::host::numpy;
 use crate::input::{In, Input};
 use crate::join::{self, Joined};
 use crate::keys::{Keys, check_values, found_rows, values_on};
@@ -14,7 +13,7 @@ use lanetree::bindings::parallel::*;
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::primitives::BuildScratch;
 use lanetree::{
-    AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, Stream, Word,
+    AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, Key, LaneTree, OnStream, Op, OpKind, Stream, Word,
     compose_on,
 };
 use pyo3::exceptions::PyTypeError;
@@ -42,13 +41,16 @@ class! {
     {}
 }
 
-struct Typed<A: PyKey, B: PyKey, V: Word + PyValue> {
+struct Typed<A: PyKey + Key, B: PyKey + Key, V: Word + PyValue> {
     tree: LaneTree<Composite<A, B>, V>,
     keys: Keys,
 }
 
 /// Composite keys of arrays of NumPy.
-fn composed<A: PyKey, B: PyKey>(form: &Keys, [groups, keys]: [In<'_>; 2]) -> PyResult<Vec<Composite<A, B>>> {
+fn composed<A: PyKey + Key, B: PyKey + Key>(
+    form: &Keys,
+    [groups, keys]: [In<'_>; 2],
+) -> PyResult<Vec<Composite<A, B>>> {
     let (groups, keys) = (groups.host::<A>()?, form.host::<B>(keys)?);
     check_len(groups.len(), keys.len())?;
     let mut made = zeroed::<Composite<A, B>>(keys.len())?;
@@ -58,7 +60,7 @@ fn composed<A: PyKey, B: PyKey>(form: &Keys, [groups, keys]: [In<'_>; 2]) -> PyR
 }
 
 /// Composite keys of a device's arrays, in the stream's order.
-fn composed_on<A: PyKey, B: PyKey>(
+fn composed_on<A: PyKey + Key, B: PyKey + Key>(
     form: &Keys,
     stream: &Stream,
     [groups, keys]: [In<'_>; 2],
@@ -69,7 +71,7 @@ fn composed_on<A: PyKey, B: PyKey>(
     Ok(made)
 }
 
-impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
+impl<A: PyKey + Key, B: PyKey + Key, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
     fn device(&self) -> &lanetree::Device {
         &self.keys.device
     }
@@ -124,7 +126,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
             return results.near(&self.tree, keys.len(), part, &searches, None);
         };
         check_len(keys.len(), near.len())?;
-        let none = if self.keys.floats { B::default().order() } else { B::default() };
+        let none = if self.keys.is_other { B::default().order() } else { B::default() };
         let mut pairs = zeroed::<Composite<A, B>>(keys.len())?;
         results.near(
             &self.tree,
@@ -180,7 +182,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         let mut keys = gather(pairs.len(), pairs.iter().map(|(key, _)| key.second()))?;
         self.keys.give(&mut keys);
         let values = gather(pairs.len(), pairs.iter().map(|(_, value)| *value))?;
-        Ok(Found::host(move |py| Ok([numpy(py, groups), numpy(py, keys), V::array(py, values)])))
+        Ok(Found::host(move |py| Ok([A::numpy(py, groups), B::numpy(py, keys), V::array(py, values)])))
     }
 }
 
@@ -201,7 +203,7 @@ fn build(
     built.unwrap_or_else(|| Err(PyTypeError::new_err(format!("no index of groups and keys {key}"))))
 }
 
-fn build_of<A: PyKey, B: PyKey, V: Word + PyValue>(
+fn build_of<A: PyKey + Key, B: PyKey + Key, V: Word + PyValue>(
     place: &Place<'_>,
     form: Keys,
     (queries, values, fill): ([In<'_>; 2], In<'_>, f64),

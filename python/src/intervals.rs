@@ -2,7 +2,7 @@
 
 use crate::arguments::{Found, Sizes};
 use crate::buffers::alloc;
-use crate::class::{Place, class, with_types};
+use crate::class::{Place, class, with_all_types};
 use crate::errors::raise;
 use crate::host::numpy;
 use crate::input::{In, Input};
@@ -74,7 +74,7 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
             let on = self.index.on(stream);
             on.hits(&mut hits).miss(miss).most_specific(points, &mut rows, &mut scratch).map_err(raise)
         })?;
-        Ok(Found::device(Memory::new(key_words(rows)), Some(join::bytes_of(stream, &hits, count)?), None))
+        Ok(Found::device(Memory::new(key_words(rows)?), Some(join::bytes_of(stream, &hits, count)?), None))
     }
 
     fn find(&self, lows: In<'_>, highs: Option<In<'_>>, stream: &Stream) -> PyResult<Found> {
@@ -124,7 +124,7 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
         let (mut starts, mut ends, rows) = self.index.intervals().map_err(raise)?;
         self.keys.give(&mut starts);
         self.keys.give(&mut ends);
-        Ok(Found::host(move |py| Ok([numpy(py, starts), numpy(py, ends), V::array(py, rows)])))
+        Ok(Found::host(move |py| Ok([K::numpy(py, starts), K::numpy(py, ends), V::array(py, rows)])))
     }
 }
 
@@ -136,7 +136,7 @@ fn build(
     row_bytes: usize,
 ) -> PyResult<Box<dyn AnyIntervals>> {
     let form = Keys::new(place, key);
-    let built = with_types!(key, row_bytes, [4 u32, 8 u64], build_of::<K, V>(place.stream, form, bounds, rows));
+    let built = with_all_types!(key, row_bytes, [4 u32, 8 u64], build_of::<K, V>(place.stream, form, bounds, rows));
     built
         .unwrap_or_else(|| Err(PyTypeError::new_err(format!("no index of bounds {key} and rows of {row_bytes} bytes"))))
 }

@@ -13,7 +13,7 @@ use bytemuck::Pod;
 use core::ops::Deref;
 use lanetree::bindings::parallel::*;
 use lanetree::bindings::{JoinBounds, TASK};
-use lanetree::{Buffer, Closed, DeviceRanges, FloatOrder, JoinRows, KeyRange, Ranges, Stream, Value};
+use lanetree::{Buffer, Closed, DeviceRanges, JoinRows, KeyRange, Ranges, Stream, Value};
 use pyo3::PyResult;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct Keys {
     pub(crate) device: lanetree::Device,
-    /// Whether keys are floats: the index has their ordered words.
-    pub(crate) floats: bool,
+    /// Whether the index has keys in another form than NumPy: floats, and 16 bytes.
+    pub(crate) is_other: bool,
     pub(crate) cache: Arc<Cache>,
 }
 
 impl Keys {
     /// Of an index of keys of the type of this name.
     pub(crate) fn new(place: &Place<'_>, key: &str) -> Self {
-        Self { device: place.device.clone(), floats: key.starts_with('f'), cache: place.cache.clone() }
+        Self { device: place.device.clone(), is_other: is_other(key), cache: place.cache.clone() }
     }
 
     /// Keys of NumPy as the index has them.
     pub(crate) fn host<'a, K: PyKey>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
         let keys = keys.host::<K>()?;
-        Ok(if self.floats { ordered(keys)?.into() } else { keys.into() })
+        Ok(if self.is_other { ordered(keys)?.into() } else { keys.into() })
     }
 
     /// The inclusive bounds of ranges or bands as the index has them; those that can have no key end before they start.
@@ -57,7 +57,7 @@ impl Keys {
 
     /// Keys of the index as NumPy has them, in place.
     pub(crate) fn give<K: PyKey>(&self, keys: &mut [K]) {
-        if self.floats {
+        if self.is_other {
             keys.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.unorder()));
         }
     }
@@ -73,11 +73,11 @@ impl Keys {
             return call(&self.device.upload(&self.host::<K>(keys)?).map_err(raise_runtime)?);
         }
         let words = keys.read::<K>()?;
-        if !self.floats {
+        if !self.is_other {
             return call(&words);
         }
         let mut own = self.cache.alloc(&self.device, words.len(), size_of::<K>())?;
-        lanetree::order_floats(stream, FloatOrder::Total, &words, own.write::<K>()?).map_err(raise)?;
+        K::order_on(stream, &words, own.write::<K>()?)?;
         let result = call(own.read()?);
         self.cache.put(own);
         result
@@ -116,14 +116,14 @@ impl Keys {
 
     /// Makes the index's keys floats again, on the device.
     pub(crate) fn give_on<K: PyKey>(&self, stream: &Stream, keys: &mut Buffer<K>) -> PyResult<()> {
-        if self.floats { lanetree::restore_floats(stream, keys).map_err(raise) } else { Ok(()) }
+        if self.is_other { K::unorder_on(stream, keys) } else { Ok(()) }
     }
 
     /// Ranges as arrays of NumPy.
     pub(crate) fn found<K: PyKey, V: PyValue>(&self, mut ranges: Ranges<K, V>) -> Found {
         self.give(&mut ranges.keys);
         let Ranges { offsets, keys, values } = ranges;
-        Found::host(move |py| Ok([numpy(py, signed(offsets)), numpy(py, keys), V::array(py, values)]))
+        Found::host(move |py| Ok([numpy(py, signed(offsets)), K::numpy(py, keys), V::array(py, values)]))
     }
 
     /// Ranges as arrays on the device.
@@ -133,7 +133,7 @@ impl Keys {
         mut found: DeviceRanges<K, V>,
     ) -> PyResult<Found> {
         self.give_on(stream, &mut found.keys)?;
-        Ok(Found::device(Memory::new(found.offsets), Some(memory_of(found.keys)), V::memory(found.values)))
+        Ok(Found::device(Memory::new(found.offsets), Some(memory_of(found.keys)?), V::memory(found.values)))
     }
 
     /// The ranges that a function finds for `count` queries on the device.
@@ -149,6 +149,11 @@ impl Keys {
         };
         in_two(out, find, |out| (&out.offsets, count), grow)
     }
+}
+
+/// Whether indexes have keys of the type of this name in another form than NumPy.
+pub(crate) fn is_other(key: &str) -> bool {
+    key.starts_with('f') || key == "bytes16"
 }
 
 /// A range with these inclusive bounds, which is empty if it ends before it starts.
@@ -180,8 +185,8 @@ pub(crate) fn in_two<O>(
 }
 
 /// Keys on a device as its array has them.
-pub(crate) fn memory_of<K: PyKey>(keys: Buffer<K>) -> Memory {
-    Memory::new(key_words(keys))
+pub(crate) fn memory_of<K: PyKey>(keys: Buffer<K>) -> PyResult<Memory> {
+    key_words(keys).map(Memory::new)
 }
 
 /// Offsets as NumPy's users have them.

@@ -2,7 +2,7 @@
 
 use crate::aggregate::{Aggregates, Numbers};
 use crate::arguments::{Asked, By, Ends, Folding, Found, Outputs, Report, Request, Results, Sizes};
-use crate::class::{Place, class, with_types};
+use crate::class::{Place, class, with_all_types};
 use crate::errors::{raise, value_error};
 use crate::host::numpy;
 use crate::input::{In, Input};
@@ -274,7 +274,7 @@ impl<K: PyKey, V: Word + Numbers> AnyMap for Typed<K, V> {
         check_len(queries.len(), near.len())?;
         let pairs = if predecessor { self.map.predecessor_many(&queries) } else { self.map.successor_many(&queries) };
         let pairs = pairs.map_err(raise)?;
-        let key = |key: K| if self.keys.floats { key.unorder() } else { key };
+        let key = |key: K| if self.keys.is_other { key.unorder() } else { key };
         near.iter_mut().zip(&pairs).for_each(|(to, pair)| *to = pair.map_or(K::default(), |pair| key(pair.0)));
         results.put(Ok(pairs), |pair: (K, V)| pair.1)
     }
@@ -344,7 +344,7 @@ impl<K: PyKey, V: Word + Numbers> AnyMap for Typed<K, V> {
 
 fn build(place: &Place<'_>, key: &str, keys: In<'_>, values: In<'_>, value_bytes: usize) -> PyResult<Box<dyn AnyMap>> {
     let form = Keys::new(place, key);
-    let built = with_types!(key, value_bytes, [4 u32, 8 u64], build_of::<K, V>(place.stream, form, keys, values));
+    let built = with_all_types!(key, value_bytes, [4 u32, 8 u64], build_of::<K, V>(place.stream, form, keys, values));
     built.unwrap_or_else(|| {
         Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes")))
     })

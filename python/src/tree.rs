@@ -4,7 +4,7 @@ mod typed;
 
 use crate::aggregate::Numbers;
 use crate::arguments::{By, Ends, Folding, Found, How, KindsGiven, Outputs, Report, Request, Results};
-use crate::class::{Place, class, with_types};
+use crate::class::{Place, class, with_all_types};
 use crate::device::Device;
 use crate::dlpack::Exchange;
 use crate::errors::raise;
@@ -25,7 +25,7 @@ use typed::Typed;
 pub(crate) type Between = (Memory, Option<Memory>, Option<Memory>, Option<Memory>);
 
 class! {
-    /// A LaneTree, with or without values. Keys are "u32", "u64", "i32", "i64", "f32" or "f64", values have 4 or 8 bytes, or 0.
+    /// A LaneTree, with or without values. Keys are "u32", "u64", "i32", "i64", "f32", "f64" or "bytes16", values have 4 or 8 bytes, or 0.
     Tree over AnyTree, by build(
         key: &str, keys: Input, values: Option<Input>, value_bytes: usize, fill: f64, is_sorted: bool
     );
@@ -77,7 +77,7 @@ fn build(
     let form = Keys::new(place, key);
     let pairs = (keys, values);
     let built =
-        with_types!(key, value_bytes, [0 (), 4 u32, 8 u64], build_of::<K, V>(place, form, pairs, fill, is_sorted));
+        with_all_types!(key, value_bytes, [0 (), 4 u32, 8 u64], build_of::<K, V>(place, form, pairs, fill, is_sorted));
     built.unwrap_or_else(|| {
         Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes")))
     })

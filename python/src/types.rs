@@ -5,21 +5,29 @@ use crate::errors::{raise, raise_runtime, value_error};
 use crate::host::numpy;
 use crate::memory::Memory;
 use crate::words::Words;
-use bytemuck::Zeroable;
+use bytemuck::allocation::TransparentWrapperAlloc as _;
+use bytemuck::{TransparentWrapper, Zeroable};
 use lanetree::bindings::TASK;
 use lanetree::bindings::parallel::*;
 use lanetree::primitives::{PairsMut, SelectScratch, select_numbered};
-use lanetree::{AnyKey, Buffer, Closed, F32, F64, Key, KeyWord, Stream, Value};
-use pyo3::exceptions::PyMemoryError;
+use lanetree::{AnyKey, Buffer, Closed, F32, F64, FloatOrder, KeyWord, Stream, Value};
+use numpy::{Element, PyArrayDescr};
+use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use std::borrow::Cow;
 
-/// A key as NumPy has it.
-pub(crate) trait PyKey: Key + numpy::Element {
-    /// The ordered word of a float of these bits.
+/// A key as NumPy has it, which is not always as an index has it: floats are in ordered words there, and 16 bytes one number.
+pub(crate) trait PyKey: AnyKey {
+    /// The ordered word of a float of these bits, or the number of these 16 bytes, of which the first one counts most.
     fn order(self) -> Self;
     /// The inverse of [`PyKey::order`].
     fn unorder(self) -> Self;
+    /// The ordered words of a device's floats.
+    fn order_on(stream: &Stream, floats: &Buffer<Self>, words: &mut Buffer<Self>) -> PyResult<()>;
+    /// The inverse of [`PyKey::order_on`], in place.
+    fn unorder_on(stream: &Stream, words: &mut Buffer<Self>) -> PyResult<()>;
+    /// An array of NumPy, without a copy.
+    fn numpy(py: Python<'_>, keys: Vec<Self>) -> Py<PyAny>;
 }
 
 macro_rules! key {
@@ -31,10 +39,58 @@ macro_rules! key {
             fn unorder(self) -> Self {
                 bytemuck::cast::<_, $float>(self).get().to_bits() as _
             }
+            fn order_on(stream: &Stream, floats: &Buffer<Self>, words: &mut Buffer<Self>) -> PyResult<()> {
+                lanetree::order_floats(stream, FloatOrder::Total, floats, words).map_err(raise)
+            }
+            fn unorder_on(stream: &Stream, words: &mut Buffer<Self>) -> PyResult<()> {
+                lanetree::restore_floats(stream, words).map_err(raise)
+            }
+            fn numpy(py: Python<'_>, keys: Vec<Self>) -> Py<PyAny> {
+                numpy(py, keys)
+            }
         }
     )*};
 }
 key! { u32 F32 f32  i32 F32 f32  u64 F64 f64  i64 F64 f64 }
+
+impl PyKey for u128 {
+    fn order(self) -> Self {
+        Self::from_be(self)
+    }
+    fn unorder(self) -> Self {
+        self.to_be()
+    }
+    fn order_on(_: &Stream, _: &Buffer<Self>, _: &mut Buffer<Self>) -> PyResult<()> {
+        Err(wide_on_device())
+    }
+    fn unorder_on(_: &Stream, _: &mut Buffer<Self>) -> PyResult<()> {
+        Err(wide_on_device())
+    }
+    fn numpy(py: Python<'_>, keys: Vec<Self>) -> Py<PyAny> {
+        numpy(py, Void16::wrap_vec(keys))
+    }
+}
+
+/// An element of NumPy's dtype `V16`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Void16(u128);
+
+// SAFETY: `repr(transparent)` over it.
+unsafe impl TransparentWrapper<u128> for Void16 {}
+
+// SAFETY: 16 bytes, which is what the dtype has, and no objects.
+unsafe impl Element for Void16 {
+    const IS_COPY: bool = true;
+
+    fn get_dtype(py: Python<'_>) -> Bound<'_, PyArrayDescr> {
+        PyArrayDescr::new(py, "V16").unwrap_or_else(|error| unreachable!("NumPy has such a dtype: {error}"))
+    }
+
+    fn clone_ref(&self, _: Python<'_>) -> Self {
+        *self
+    }
+}
 
 /// Values as NumPy has them.
 pub(crate) trait PyValue: Value {
@@ -95,13 +151,17 @@ impl PyValue for () {
     }
 }
 
-/// Keys as a device's array has them.
-pub(crate) fn key_words<K: AnyKey>(keys: Buffer<K>) -> Words {
+/// Keys as a device's array has them: an error for 16 bytes, which none has.
+pub(crate) fn key_words<K: AnyKey>(keys: Buffer<K>) -> PyResult<Words> {
     let keys = match keys.cast::<u32>() {
-        Ok(words) => return words.into(),
+        Ok(words) => return Ok(words.into()),
         Err(keys) => keys,
     };
-    keys.cast::<u64>().unwrap_or_else(|_| unreachable!("keys have 32 or 64 bits")).into()
+    keys.cast::<u64>().map(Words::from).map_err(|_| wide_on_device())
+}
+
+fn wide_on_device() -> PyErr {
+    PyTypeError::new_err("arrays on a device have no elements of 16 bytes: pass keys in host memory")
 }
 
 fn no_memory<T>(len: usize) -> PyErr {

@@ -174,8 +174,8 @@ def test_floats_in_groups_are_in_total_order(device: str, tmp_path: Any) -> None
         warnings.simplefilter("error")
         assert [bool(far.asof(1.7e308, by=0, tolerance=most).found) for most in (None, 1e308)] == [True, False]
         assert far.asof([1.7e308], by=[0], direction="nearest").found.tolist() == [True]
-    with pytest.raises(lanetree.errors.OptionValue, match="ties='both' is not for float keys"):
-        index.asof_join(keys, by=by, direction="nearest", ties="both")
+    left, rows = index.asof_join([-0.0, 2.5, nan], "inner", by=by[:3], direction="nearest", ties="both")
+    assert left.tolist() == [0, 0, 1, 1, 2] and rows.tolist() == [2, 1, 1, 4, 0]
     with pytest.raises(ValueError, match="a tolerance of nan is missing"):
         index.asof([1.0], by=[0], tolerance=nan)
     index.save(tmp_path / "floats")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import signal
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -259,11 +261,58 @@ def test_the_nearest_float(device: str, key: str) -> None:
     assert not lanetree.Index(keys[:0], device=device).asof(asked, direction="nearest").found.any()
 
 
+@pytest.mark.parametrize("key", ["float32", "float64"])
+def test_near_floats_are_all_pairs_by_distance(device: str, key: str) -> None:
+    rng = np.random.default_rng(26)
+    ends = [-np.inf, -0.0, 0.0, np.inf, np.nan, np.finfo(key).max, 0.1, 1 / 3]
+    # Eighths, so that many are equally near.
+    keys = np.append(np.unique(rng.integers(-200, 200, 60) / 8.0), ends).astype(key)
+    asked = np.append(rng.integers(-240, 240, 80) / 16.0, [*ends, 0.4, -1e30]).astype(key)
+    keys = keys[np.sort(np.unique(keys.view(f"u{keys.itemsize}"), return_index=True)[1])]
+    rows = rng.permutation(keys.size)
+    index = lanetree.Index(keys, rows, device)
+    several = lanetree.MultiIndex(np.append(keys, keys[:9]), np.append(rows, rows[:9] + 1000), device)
+    groups = lanetree.GroupedIndex(np.zeros(keys.size, np.int32), keys, rows, device=device)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(asked[:, None] - keys)
+    same = asked.view(f"u{keys.itemsize}")[:, None] == keys.view(f"u{keys.itemsize}")
+    gap[same] = 0
+    words = keys.view(f"i{keys.itemsize}")
+    in_order = lambda at: np.where(at < 0, at ^ np.iinfo(at.dtype).max, at)
+    place, is_above = np.argsort(np.argsort(in_order(words))), in_order(words)[None] > in_order(asked.view(words.dtype))[:, None]
+    for exact, limit, ties in itertools.product((True, False), (None, 0, 0.5, 2.5, np.inf), ("backward", "forward")):
+        options: Any = {"allow_exact_matches": exact, "tolerance": limit}
+        near = (gap <= (np.inf if limit is None else limit)) & (exact | ~same)
+        # On one side without a tolerance nothing is measured.
+        for direction in ("nearest", "backward", "forward") if limit is not None else ("nearest",):
+            side = near if direction == "nearest" else near & (is_above | same if direction == "forward" else ~is_above)
+            expected = [
+                sorted(np.flatnonzero(side[i]).tolist(), key=lambda j: (gap[i, j], not same[i, j], direction == "nearest" and is_above[i, j] == (ties == "backward"), place[j] if is_above[i, j] else -place[j]))
+                for i in range(asked.size)
+            ]
+            for k in (1, 3, 1000):
+                offsets, got, values = index.k_nearest(asked, k, direction=direction, ties=ties, **options)  # type: ignore[arg-type]
+                assert [values[a:b].tolist() for a, b in zip(offsets, offsets[1:])] == [[rows[j] for j in row[:k]] for row in expected], (options, direction, k)
+                assert got.view(words.dtype).tolist() == [words[j] for row in expected for j in row[:k]]
+            if direction == "nearest":
+                ties_of = [[j for j in row if gap[i, j] == gap[i, row[0]]] for i, row in enumerate(expected)]
+                # Two on one side may be infinitely far: the nearer one in the order is that side's.
+                both = [[next((j for j in row if is_above[i, j] == up), None) for up in (False, True)] for i, row in enumerate(ties_of)]
+                wanted = [(i, rows[j]) for i, row in enumerate(both) for j in row if j is not None]
+                for made in (index.asof_join(asked, "inner", direction="nearest", ties="both", **options), groups.asof_join(asked, "inner", by=np.zeros(asked.size, np.int32), direction="nearest", ties="both", **options)):
+                    assert list(zip(*(column.tolist() for column in made))) == wanted, options
+        if exact and limit is not None:
+            hits = [np.flatnonzero(near[i])[np.argsort(place[near[i]])] for i in range(asked.size)]
+            left, got, values = index.band_join(asked, limit)
+            assert (left.tolist(), values.tolist()) == ([i for i, row in enumerate(hits) for _ in row], [rows[j] for row in hits for j in row])
+            assert index.band_join(asked, limit, "anti").tolist() == [i for i, row in enumerate(hits) if not len(row)]
+            assert index.band_join(asked, limit, "left")[3].sum() == values.size and several.band_join(asked, limit, "semi").tolist() == sorted(set(left.tolist()))
+            left, values = several.band_join(asked, limit)  # type: ignore[misc]
+            again = {int(rows[j]): [int(rows[j])] + [int(rows[j]) + 1000] * (j < 9) for j in range(keys.size)}
+            assert values.tolist() == [value for row in hits for j in row for value in again[int(rows[j])]]
+
+
 def test_wrong_asof(device: str) -> None:
-    with pytest.raises(lanetree.errors.OptionValue, match="one neighbour at a time, so ties='both' is not for float keys"):
-        lanetree.Index([1.0, 2.0], device=device).asof_join([1.4], direction="nearest", ties="both")
-    with pytest.raises(lanetree.errors.OptionValue, match="'nearest' is not for float keys"):
-        lanetree.Index([1.0, 2.0], device=device).k_nearest([1.4], 2)
     index = lanetree.Index([1, 2], device=device)
     with pytest.raises(ValueError, match="direction is 'up', where"):
         index.asof([1], direction="up")  # type: ignore[arg-type]
@@ -620,7 +669,5 @@ def test_k_nearest_and_last_pairs_agree_with_a_loop(device: str) -> None:
             assert tops.keys[tops.offsets[i] : tops.offsets[i + 1]].tolist() == inside
     with pytest.raises(ValueError, match="a limit of -1 pairs"):
         index.k_nearest(at, -1)
-    with pytest.raises(lanetree.errors.OptionValue):
-        lanetree.Index([1.0], device=device).k_nearest([1.0], 2)
     with pytest.raises(lanetree.errors.BoundLengths):
         index.range_last(at, ends[:3], 2)

@@ -123,8 +123,7 @@ def test_bands_do_not_wrap_around(device: str) -> None:
     assert at.band_join(times + np.timedelta64(1, "h"), np.timedelta64(2, "h")).values.tolist() == [0, 1]
     with pytest.raises(ValueError, match="a distance of -1 is below 0"):
         index.band_join(ends, -1)
-    with pytest.raises(lanetree.errors.OptionValue):
-        lanetree.Index([1.0], device=device).band_join([1.0], 1)
+    assert lanetree.Index([1.0], device=device).band_join([2.0, 2.25, np.inf], 1).left.tolist() == [0]
     with pytest.raises(lanetree.errors.BoundLengths):
         index.range_join(ends, ends[:1])
 

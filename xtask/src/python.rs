@@ -21,8 +21,19 @@ pub(crate) struct Options {
 /// What builds and checks the wheel.
 const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "twine"];
 /// What the tests import, in addition to the wheel and what it depends on.
-const TESTS: [&str; 10] =
-    ["duckdb", "hypothesis", "ipykernel", "matplotlib", "mypy", "nbclient", "pandas", "polars", "pyarrow", "pytest"];
+const TESTS: [&str; 11] = [
+    "basedpyright",
+    "duckdb",
+    "hypothesis",
+    "ipykernel",
+    "matplotlib",
+    "mypy",
+    "nbclient",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pytest",
+];
 
 /// Format, lints, the wheel with the emulator, the source distribution's files, the tests, the types.
 pub(crate) fn run(options: &Options) -> Result<()> {

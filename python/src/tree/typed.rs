@@ -1,5 +1,5 @@
 //! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
-//! words, made here; values are words of 32 or 64 bits, or nothing in sets.
+//! words, made here, and 16 bytes are numbers; values are words of 32 or 64 bits, or nothing in sets.
 
 use super::{AnyTree, Between};
 use crate::aggregate::{Aggregates, Numbers};
@@ -50,7 +50,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         let part = |range| Cow::Borrowed(&queries[range]);
         let Some(keys) = keys else { return results.near(&self.tree, queries.len(), part, searches, None) };
         // Where there is none, the key is the float 0.0 too.
-        let none = if self.keys.floats { K::default().order() } else { K::default() };
+        let none = if self.keys.is_other { K::default().order() } else { K::default() };
         results.near(&self.tree, queries.len(), part, searches, Some((keys, none)))?;
         self.keys.give(keys);
         Ok(())
@@ -242,12 +242,12 @@ where
         })?;
         if starts.is_device() {
             self.keys.give_on(stream, &mut keys)?;
-            return Ok(Found::device(Memory::new(counts), Some(memory_of(keys)), V::memory(values)));
+            return Ok(Found::device(Memory::new(counts), Some(memory_of(keys)?), V::memory(values)));
         }
         let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?, counts.to_vec()?)) };
         let (mut keys, values, counts): (Vec<K>, Vec<V>, Vec<u32>) = download().map_err(raise_runtime)?;
         self.keys.give(&mut keys);
-        Ok(Found::host(move |py| Ok([numpy(py, counts), numpy(py, keys), V::array(py, values)])))
+        Ok(Found::host(move |py| Ok([numpy(py, counts), K::numpy(py, keys), V::array(py, values)])))
     }
 
     fn pairs(&self, on_device: bool, stream: &Stream) -> PyResult<Found> {
@@ -315,7 +315,7 @@ where
         }
         self.keys.give_on(stream, &mut out.pairs.keys)?;
         let found = join::found_of(stream, kind, (scratch.hits(), count), &out.probes)?;
-        let (keys, values) = (memory_of(out.pairs.keys), V::memory(out.pairs.values));
+        let (keys, values) = (memory_of(out.pairs.keys)?, V::memory(out.pairs.values));
         Ok((Memory::new(out.probes), Some(keys), values, found))
     }
 
@@ -417,7 +417,7 @@ where
     }
 
     fn combine(&self, other: &dyn AnyTree, how: &str) -> PyResult<Box<dyn AnyTree>> {
-        let same = other.as_any().downcast_ref::<Self>().filter(|other| other.keys.floats == self.keys.floats);
+        let same = other.as_any().downcast_ref::<Self>().filter(|other| other.keys.is_other == self.keys.is_other);
         let Some(other) = same else {
             return Err(PyTypeError::new_err(
                 "the indexes have other keys or values: build one of them anew with the dtypes of the other",
