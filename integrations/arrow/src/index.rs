@@ -126,10 +126,13 @@ impl ArrowIndex {
         let data_type = column.data_type().clone();
         let Some(kind) = Kind::of(&data_type) else { return Err(Error::Type(data_type)) };
         let rows_in_order = rows.values();
-        let tree = tree_of!(kind, match Typed::build_ordered(device, column, rows_in_order.clone())? {
-            Some(typed) => typed,
-            None => return Ok(None),
-        });
+        let tree = tree_of!(
+            kind,
+            match Typed::build_ordered(device, column, rows_in_order.clone())? {
+                Some(typed) => typed,
+                None => return Ok(None),
+            }
+        );
         Ok(Some(Self { data_type, rows: column.len(), tree }))
     }
 

@@ -3,12 +3,12 @@
 use core::fmt;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{not, nullif, prep_null_mask_filter};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, TableReference, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::prelude::SessionContext;
 
 /// Which rows an index is of: those that meet all parts.
@@ -45,7 +45,11 @@ impl Condition {
                     parts.extend(scan.filters.iter().cloned());
                     break scan.source.schema();
                 }
-                _ => return plan_err!("WHERE {sql} of an index: give a condition on the table's columns that some rows meet"),
+                _ => {
+                    return plan_err!(
+                        "WHERE {sql} of an index: give a condition on the table's columns that some rows meet"
+                    );
+                }
             };
         };
         let parts = parts.into_iter().map(unqualified).collect::<Result<Vec<_>>>()?;

@@ -40,9 +40,12 @@ pub(crate) fn read(path: &Path) -> Result<Result<UInt64Array, String>> {
     let is_foreign = || plan_err!("{} is another program's file: name one for the index alone", path.display());
     match Contents::<u64, u64>::read(path) {
         Ok(contents) if contents.note == NOTE => Ok(Ok(contents.values.into_owned().into())),
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Err("there was no file".to_owned())),
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Ok(Err("there was no file".to_owned()))
+        }
         Err(damaged @ Error::Damaged { .. }) if begins_as_ours(path) => Ok(Err(damaged.to_string())),
-        Ok(_) | Err(Error::Damaged { .. } | Error::Types { .. } | Error::Several { .. } | Error::Unsupported { .. }) => {
+        Ok(_)
+        | Err(Error::Damaged { .. } | Error::Types { .. } | Error::Several { .. } | Error::Unsupported { .. }) => {
             is_foreign()
         }
         Err(error) => Err(external(error)),
