@@ -28,7 +28,8 @@ use std::sync::Arc;
 /// - `CREATE [UNIQUE] INDEX … WHERE condition`: an index on the rows that meet it, for queries that have each part of it among the parts of
 ///   their `WHERE`, beside conditions on the index's columns. With `UNIQUE`, these rows alone may not have equal values. It is done when
 ///   this returns.
-/// - An error for the clauses of `CREATE INDEX` that the engine parses and leaves out: `INCLUDE`, other options, `NULLS NOT DISTINCT`. [`SessionContext::sql`] makes an index on all rows of a statement that has them.
+/// - An error for the clauses of `CREATE INDEX` that the engine parses and leaves out: `INCLUDE`, other options, `NULLS NOT DISTINCT`.
+///   [`SessionContext::sql`] leaves out these and the two above, and makes an index on all rows.
 ///
 /// # Errors
 /// The parser's and the planner's; a plan error if there is no such index or table.
