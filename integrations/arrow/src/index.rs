@@ -60,6 +60,23 @@ macro_rules! each {
     };
 }
 
+/// The tree for keys of a kind, as an expression makes each.
+macro_rules! tree_of {
+    ($kind:expr, $typed:expr) => {
+        match $kind {
+            Kind::U32 => Tree::U32($typed),
+            Kind::U64 => Tree::U64($typed),
+            Kind::I32 => Tree::I32($typed),
+            Kind::I64 => Tree::I64($typed),
+            Kind::I128 => Tree::I128($typed),
+            Kind::F32 => Tree::F32($typed),
+            Kind::F64 => Tree::F64($typed),
+            Kind::Bytes16 => Tree::Bytes16($typed),
+            Kind::Strings => Tree::Strings(Box::new($typed)),
+        }
+    };
+}
+
 impl ArrowIndex {
     /// Whether columns of this type can be indexed.
     pub fn supports(data_type: &DataType) -> bool {
@@ -80,18 +97,43 @@ impl ArrowIndex {
         {
             return Err(Error::Null { row, nulls: nulls.null_count() });
         }
-        let tree = match kind {
-            Kind::U32 => Tree::U32(Typed::build(device, column)?),
-            Kind::U64 => Tree::U64(Typed::build(device, column)?),
-            Kind::I32 => Tree::I32(Typed::build(device, column)?),
-            Kind::I64 => Tree::I64(Typed::build(device, column)?),
-            Kind::I128 => Tree::I128(Typed::build(device, column)?),
-            Kind::F32 => Tree::F32(Typed::build(device, column)?),
-            Kind::F64 => Tree::F64(Typed::build(device, column)?),
-            Kind::Bytes16 => Tree::Bytes16(Typed::build(device, column)?),
-            Kind::Strings => Tree::Strings(Box::new(Typed::build(device, column)?)),
-        };
+        let tree = tree_of!(kind, Typed::build(device, column)?);
         Ok(Self { data_type, rows: column.len(), tree })
+    }
+
+    /// Builds an index over a column whose rows, less those that are null, are known in the order of their values, the rows of one value
+    /// ascending: as the values of [`range_views`](Self::range_views) have them. Takes one pass over the column instead of a sort, and
+    /// verifies all: `None` unless this is the order of this column. Returns when it is complete.
+    ///
+    /// ```
+    /// use arrow_array::{Int64Array, UInt64Array};
+    /// use lanetree_arrow::ArrowIndex;
+    ///
+    /// # fn main() -> lanetree_arrow::Result<()> {
+    /// let (device, column) = (lanetree::Device::host(), Int64Array::from(vec![30, 10, 20, 10]));
+    /// let index = ArrowIndex::build_ordered(&device, &column, &UInt64Array::from(vec![1, 3, 2, 0]))?;
+    /// assert_eq!(index.unwrap().get(&column)?, UInt64Array::from(vec![0, 1, 2, 1]));
+    /// assert!(ArrowIndex::build_ordered(&device, &column, &UInt64Array::from(vec![1, 3, 0, 2]))?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ArrowIndex::build`] with [`Nulls::Skip`].
+    pub fn build_ordered(device: &Device, column: &dyn Array, rows: &UInt64Array) -> Result<Option<Self>> {
+        let values = Values::of(column)?;
+        let column = values.array();
+        let data_type = column.data_type().clone();
+        let Some(kind) = Kind::of(&data_type) else { return Err(Error::Type(data_type)) };
+        let rows_in_order = rows.values();
+        let tree = tree_of!(
+            kind,
+            match Typed::build_ordered(device, column, rows_in_order.clone())? {
+                Some(typed) => typed,
+                None => return Ok(None),
+            }
+        );
+        Ok(Some(Self { data_type, rows: column.len(), tree }))
     }
 
     /// The type of the column's values: for a dictionary, the type of the dictionary's values.

@@ -7,6 +7,7 @@ use arrow_array::Array;
 use arrow_array::ArrayRef;
 #[cfg(any(feature = "ipc", feature = "parquet"))]
 use arrow_schema::DataType;
+use core::cmp::Ordering;
 use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, LaneTree};
 
 /// No row has this number: a miss.
@@ -24,6 +25,7 @@ pub(crate) trait Tree: Sized {
     fn batch(keys: &Self::Keys) -> Result<Self::Batch<'_>>;
     /// Some of the keys.
     fn picked(keys: &Self::Keys, rows: &[u64]) -> Result<Self::Keys>;
+    fn compare(keys: Self::Batch<'_>, first: usize, second: usize) -> Ordering;
 
     /// Of equal keys, the last one's row is kept.
     fn build(device: &Device, keys: Self::Batch<'_>, rows: &[u64]) -> Result<Self>;
@@ -58,6 +60,9 @@ impl<K: Source> Tree for LaneTree<K, u64> {
         let mut picked = room(rows.len())?;
         picked.extend(rows.iter().map(|&row| keys[row as usize]));
         Ok(Keys::Own(picked))
+    }
+    fn compare(keys: &[K], first: usize, second: usize) -> Ordering {
+        keys[first].cmp(&keys[second])
     }
     fn build(device: &Device, keys: &[K], rows: &[u64]) -> Result<Self> {
         Ok(Self::build(device, keys, rows)?)
@@ -102,6 +107,9 @@ impl Tree for Cuart<u64> {
     fn picked(keys: &Strings, rows: &[u64]) -> Result<Strings> {
         let keys = keys.batch()?;
         Ok(Strings::Own(ByteKeysBuf::gather(rows.len(), |at| keys.at(rows[at] as usize))?))
+    }
+    fn compare(keys: ByteKeys<'_>, first: usize, second: usize) -> Ordering {
+        keys.at(first).cmp(keys.at(second))
     }
     fn build(device: &Device, keys: ByteKeys<'_>, rows: &[u64]) -> Result<Self> {
         Ok(Self::build(device, keys, rows)?)

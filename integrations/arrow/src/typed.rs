@@ -8,6 +8,7 @@ use arrow_array::{ArrayRef, UInt64Array};
 use arrow_buffer::ScalarBuffer;
 #[cfg(any(feature = "ipc", feature = "parquet"))]
 use arrow_schema::DataType;
+use core::cmp::Ordering;
 use core::ops::Bound;
 use lanetree::Device;
 
@@ -100,6 +101,39 @@ impl<T: Tree> Typed<T> {
         let tree = T::build(device, keys, &rows)?;
         let order = Order::new(tree.len() as usize, &tree.rank(keys, false)?, &rows)?;
         Ok(Self { tree, order })
+    }
+
+    /// Over an array whose rows, less its nulls, are given in the order of their keys, those of one key ascending; `None` if they are others
+    /// or in another order.
+    pub(crate) fn build_ordered(device: &Device, column: &dyn Array, rows: ScalarBuffer<u64>) -> Result<Option<Self>> {
+        let is_row = |row: &u64| usize::try_from(*row).is_ok_and(|row| row < column.len() && column.is_valid(row));
+        if rows.len() != column.len() - column.null_count() || !rows.iter().all(is_row) {
+            return Ok(None);
+        }
+        let ordered = T::picked(&T::keys(column)?, &rows)?;
+        let keys = T::batch(&ordered)?;
+        // Where the rows of each key begin.
+        let mut starts: Vec<u64> = room(rows.len() + 1)?;
+        for at in 0..rows.len() {
+            let before = at.checked_sub(1);
+            match before.map_or(Ordering::Less, |before| T::compare(keys, before, at)) {
+                Ordering::Less => starts.push(at as u64),
+                // No row is there twice: it has one key.
+                Ordering::Equal if rows[at - 1] < rows[at] => {}
+                _ => return Ok(None),
+            }
+        }
+        let count = starts.len();
+        if count == rows.len() {
+            let tree = T::build(device, keys, &rows)?;
+            return Ok(Some(Self { tree, order: Order { starts: None, rows } }));
+        }
+        starts.push(rows.len() as u64);
+        let mut last_rows: Vec<u64> = room(count)?;
+        last_rows.extend(starts[1..].iter().map(|end| rows[*end as usize - 1]));
+        let distinct = T::picked(&ordered, &starts[..count])?;
+        let tree = T::build(device, T::batch(&distinct)?, &last_rows)?;
+        Ok(Some(Self { tree, order: Order { starts: Some(starts), rows } }))
     }
 
     pub(crate) fn device(&self) -> &Device {

@@ -24,6 +24,12 @@ pub(crate) struct Asked {
 pub(crate) fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
     let conditions: Vec<_> = filters.iter().map(|filter| condition(contents, filter)).collect();
     let ask = |indexed: Indexed| {
+        let of_rows = match indexed.condition() {
+            // (Another process knows an index by its columns.)
+            Some(_) if contents.name.is_some() => return None,
+            Some(condition) => condition.implied(filters)?,
+            None => Vec::new(),
+        };
         let (mut wanted, mut own, mut ranges) = (Vec::new(), Vec::new(), 1_usize);
         for column in indexed.columns() {
             let mut of_column = ColumnFilter::default();
@@ -49,9 +55,14 @@ pub(crate) fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
                 break;
             }
         }
-        (!own.is_empty()).then_some(Asked { indexed, wanted, own })
+        // Rows whose first column is null are not all those that an index on some rows leaves out.
+        if own.is_empty() || indexed.condition().is_some() && wanted.first().is_some_and(ColumnFilter::nulls) {
+            return None;
+        }
+        own.extend(of_rows);
+        Some(Asked { indexed, wanted, own })
     };
-    contents.all().filter_map(ask).collect()
+    contents.all_and_partial().filter_map(ask).collect()
 }
 
 /// What the index is asked that finds the fewest rows, and how many; of those the one that answers the most filters.

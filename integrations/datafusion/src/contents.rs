@@ -3,6 +3,7 @@
 //! The rows are in parts, of which the first one has most of them: a change adds a small part and marks rows as removed, and copies
 //! nothing that is large.
 
+use crate::condition::Condition;
 use crate::memory::{Memory, Statement};
 use crate::packing::{Packing, value_type};
 use crate::runs::{Run, RunLists, TableIndex, external, names_of};
@@ -111,8 +112,13 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// All indexes.
+    /// All indexes on all rows.
     pub(crate) fn all(self: &Arc<Self>) -> impl Iterator<Item = Indexed> {
+        self.all_and_partial().filter(|indexed| indexed.condition().is_none())
+    }
+
+    /// All indexes, also those on some rows.
+    pub(crate) fn all_and_partial(self: &Arc<Self>) -> impl Iterator<Item = Indexed> {
         (0..self.indexes.len()).map(|at| Indexed { contents: self.clone(), at })
     }
 
@@ -155,6 +161,8 @@ impl Contents {
             is_unique: index.definition.is_unique,
             bytes: index.bytes(),
             device: index.definition.device.to_string(),
+            condition: index.definition.condition.as_ref().map(ToString::to_string),
+            file: index.definition.file.as_ref().map(|file| file.display().to_string()),
         })
     }
 
@@ -238,6 +246,9 @@ pub(crate) struct Described {
     /// Of main memory and of the device's.
     pub(crate) bytes: u64,
     pub(crate) device: String,
+    /// Of which rows it is, if not of all.
+    pub(crate) condition: Option<String>,
+    pub(crate) file: Option<String>,
 }
 
 /// A table's rows, and one of its indexes.
@@ -266,6 +277,11 @@ impl Indexed {
 
     pub(crate) fn device(&self) -> &Device {
         &self.own().definition.device
+    }
+
+    /// Of which rows it is, if not of all.
+    pub(crate) fn condition(&self) -> Option<&Condition> {
+        self.own().definition.condition.as_ref()
     }
 
     /// The type of its keys.

@@ -12,9 +12,9 @@ const SIZES: [u32; 4] = [10, 14, 18, 22];
 ///
 /// The example `crossover` measures them. The default was measured on two cores that others used, too: for look-ups, a `LaneTree`
 /// on the CPU and the reading of one value for each row that was found; for hash joins and nested-loop joins, those of DataFusion 55.0
-/// as its package for Python has them; for `row`, `scan` and `read`, the arrow kernels that those plans call, on one core, over two
-/// columns, 2^22 rows in random order, one in 16 of which is found; for `hash_row`, a join with 3 * 10^8 pairs. A machine with a GPU needs
-/// its own.
+/// as its package for Python has them; for `scan` and `read`, the arrow kernels that those plans call, on one core, over two
+/// columns, 2^22 rows in random order, one in 16 of which is found; for `hash_row`, a join with 3 * 10^8 pairs; for `row`, the
+/// example's joins, whose times are scaled to those of the others by what `read` took beside them. A machine with a GPU needs its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// One batch of up to 2^16 look-ups, beside its probes.
@@ -28,9 +28,9 @@ pub struct Costs {
     pub hash: [f64; 4],
     /// One pair of rows that a nested-loop join tries.
     pub pair: f64,
-    /// One row that a look-up finds after a probe's first one.
-    pub row: f64,
-    /// The same in a hash join.
+    /// One row that a look-up finds after a probe's first one, in a table of 2^10, 2^14, 2^18 or 2^22 rows: it is read from anywhere.
+    pub row: [f64; 4],
+    /// One pair that a hash join finds after the first one of a row of its larger side.
     pub hash_row: f64,
     /// One row of a table that is read and filtered.
     pub scan: f64,
@@ -46,7 +46,7 @@ impl Costs {
         build: 0.0,
         hash: [0.0; 4],
         pair: 0.0,
-        row: 0.0,
+        row: [0.0; 4],
         hash_row: 0.0,
         scan: 0.0,
         read: 0.0,
@@ -56,11 +56,14 @@ impl Costs {
     /// join finds `joined`.
     pub(crate) fn compare(&self, probes: Precision<usize>, table: usize, copies: f64, joined: f64) -> Comparison {
         let Some(&probes) = probes.get_value() else { return Comparison::default() };
-        let more = |copies: f64| probes as f64 * (copies - 1.0).max(0.0);
-        let look_up = self.look_ups(probes, table) + more(copies) * self.row;
-        // The engine builds over the smaller side.
+        let more = probes as f64 * (copies - 1.0).max(0.0);
+        // Of a value with several rows both ends are looked up, among the values.
+        let (ends, values) = if copies > 1.0 { (2.0, table as f64 / copies) } else { (1.0, table as f64) };
+        let look_up = ends * self.look_ups(probes, values as usize) + more * at(&self.row, table);
+        // The engine builds over the smaller side, and `hash` has one pair of each row of the larger one.
         let (small, large) = (probes.min(table), probes.max(table));
-        let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small) + more(joined) * self.hash_row;
+        let more = (probes as f64 * joined - large as f64).max(0.0);
+        let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small) + more * self.hash_row;
         Comparison { costs: Some((look_up, hash_join)), ..Comparison::default() }
     }
 
@@ -130,7 +133,7 @@ impl Default for Costs {
             build: 47.0,
             hash: [5.0, 7.0, 17.0, 36.0],
             pair: 2.0,
-            row: 3.4,
+            row: [2.9, 1.9, 2.8, 13.7],
             hash_row: 11.0,
             scan: 2.0,
             read: 33.0,
@@ -203,28 +206,39 @@ mod tests {
 
     #[test]
     fn pairs_cost_more_than_probes() {
-        let costs = Costs { look_up: [10.0; 4], hash: [2.0; 4], row: 5.0, hash_row: 3.0, ..Costs::ALWAYS };
-        let compared = |copies| costs.compare(Precision::Exact(100), 1000, copies, copies);
-        assert_eq!(compared(1.0).costs, Some((1000.0, 2000.0)));
-        assert_eq!(compared(0.0).costs, compared(1.0).costs);
-        assert_eq!(compared(11.0).costs, Some((6000.0, 5000.0)));
-        assert!(compared(1.0).prefers_look_up() && !compared(11.0).prefers_look_up());
+        let costs = Costs { look_up: [10.0; 4], hash: [2.0; 4], row: [5.0; 4], hash_row: 3.0, ..Costs::ALWAYS };
+        let compared = |probes, copies| costs.compare(Precision::Exact(probes), 1000, copies, copies);
+        assert_eq!(compared(100, 1.0).costs, Some((1000.0, 2000.0)));
+        assert_eq!(compared(100, 0.0).costs, compared(100, 1.0).costs);
+        // One pair of each row of the table is a part of what that row costs; each probe is looked up at both ends.
+        assert_eq!(compared(100, 10.0).costs, Some((2000.0 + 4500.0, 2000.0)));
+        assert_eq!(compared(100, 30.0).costs, Some((2000.0 + 14_500.0, 2000.0 + 6000.0)));
+        assert_eq!(compared(2000, 3.0).costs, Some((40_000.0 + 20_000.0, 4000.0 + 12_000.0)));
+        assert!(compared(100, 1.0).prefers_look_up() && !compared(100, 10.0).prefers_look_up());
+    }
+
+    #[test]
+    fn rows_of_large_tables_cost_more() {
+        let costs = Costs { look_up: [0.0; 4], hash: [2.0; 4], row: [1.0, 1.0, 1.0, 9.0], ..Costs::ALWAYS };
+        let compared = |rows| costs.compare(Precision::Exact(rows / 16), rows, 16.0, 16.0);
+        assert!(compared(1 << 14).prefers_look_up() && !compared(1 << 22).prefers_look_up());
     }
 
     #[test]
     fn what_is_done_beside_look_ups_is_counted() {
-        let costs = Costs { look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], row: 1.0, scan: 4.0, ..Costs::ALWAYS };
+        let costs =
+            Costs { look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], row: [1.0; 4], scan: 4.0, ..Costs::ALWAYS };
         let probes = Precision::Exact(100);
         let distinct = |probes| costs.and_distinct(costs.compare(probes, 1000, 3.0, 1.0), probes);
-        assert_eq!(distinct(probes).costs, Some((1000.0 + 200.0 + 3000.0, 5000.0)));
+        assert_eq!(distinct(probes).costs, Some((2000.0 + 200.0 + 3000.0, 5000.0)));
         assert!(!distinct(Precision::Absent).prefers_look_up());
         assert!(!costs.and_filter(Comparison::default(), Precision::Absent, 3.0).prefers_look_up());
         let joined = costs.compare(probes, 1000, 3.0, 1.0);
-        assert_eq!(costs.and_filter(joined, probes, 3.0).costs, Some((1200.0 + 1200.0, 5000.0)));
+        assert_eq!(costs.and_filter(joined, probes, 3.0).costs, Some((2200.0 + 1200.0, 5000.0)));
         // A hash join of fewer rows builds over those, once they are read.
         let restricted = |by_index| costs.compare_restricted(probes, 1000, 3.0, (Precision::Exact(10), by_index)).costs;
-        assert_eq!(restricted(true), Some((2400.0, 300.0 + 200.0)));
-        assert_eq!(restricted(false), Some((2400.0, 300.0 + 200.0 + 4000.0)));
+        assert_eq!(restricted(true), Some((3400.0, 300.0 + 200.0)));
+        assert_eq!(restricted(false), Some((3400.0, 300.0 + 200.0 + 4000.0)));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! `CREATE INDEX`.
 
 use crate::catalog::schema_of;
+use crate::condition::Condition;
 use crate::contents::bytes_of;
 use crate::declared::Declared;
 use crate::dml::guarded;
 use crate::memory::Statement;
 use crate::replaced::{current, replace, successor};
-use crate::shared::Shared;
+use crate::saved::IndexFile;
+use crate::shared::{NewIndex, Shared};
 use crate::table::IndexedTable;
 use async_trait::async_trait;
 use core::fmt;
@@ -29,7 +31,8 @@ use datafusion::physical_plan::{
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use futures::{StreamExt, stream};
 use lanetree::Device;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 /// Plans `CREATE INDEX`, guards `DELETE` and `UPDATE`, and leaves the rest to another planner.
 #[derive(Debug)]
@@ -65,14 +68,24 @@ impl QueryPlanner for Planner {
 
 /// Builds an index when it is executed.
 #[derive(Clone, Debug)]
-struct CreateIndexExec {
+pub(crate) struct CreateIndexExec {
     device: Device,
     name: String,
     columns: Vec<String>,
     is_unique: bool,
     if_not_exists: bool,
+    options: Options,
+    /// What was done with the file.
+    of_file: Arc<OnceLock<IndexFile>>,
     table: Table,
     properties: Arc<PlanProperties>,
+}
+
+/// What a `CREATE INDEX` has that the engine's plan of it leaves out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) condition: Option<Condition>,
 }
 
 /// What is indexed.
@@ -128,6 +141,8 @@ impl CreateIndexExec {
             columns: own,
             is_unique: *unique,
             if_not_exists: *if_not_exists,
+            options: Options::default(),
+            of_file: Arc::default(),
             table,
             properties: Arc::new(PlanProperties::new(
                 EquivalenceProperties::new(Arc::new(Schema::empty())),
@@ -138,9 +153,22 @@ impl CreateIndexExec {
         })
     }
 
+    /// Makes an index with options, and says what was done with its file: nothing if the index was there.
+    pub(crate) async fn run_with(&self, options: Options, context: Arc<TaskContext>) -> Result<Option<IndexFile>> {
+        let own = Self { options, of_file: Arc::default(), ..self.clone() };
+        own.run(context).await?;
+        Ok(own.of_file.get().cloned())
+    }
+
     fn add_to(&self, shared: &Shared, statement: &Statement) -> Result<()> {
         let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
-        shared.add_index(&self.device, &self.name, &columns, self.is_unique, self.if_not_exists, Some(statement))
+        let (file, condition) = (self.options.file.as_deref(), self.options.condition.as_ref());
+        let own = NewIndex::on(&self.device, &self.name, &columns);
+        let new = NewIndex { is_unique: self.is_unique, file, condition, ..own };
+        if let Some(of_file) = shared.add_index(&new, self.if_not_exists, Some(statement))? {
+            self.of_file.get_or_init(|| of_file);
+        }
+        Ok(())
     }
 
     async fn add(&self, shared: Arc<Shared>, context: &TaskContext) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `DELETE` and `UPDATE`.
 
 use crate::asked::best;
+use crate::condition::mask;
 use crate::contents::{ASCENDING, Contents, bytes_of};
 use crate::memory::Statement;
 use crate::select;
@@ -8,12 +9,12 @@ use crate::shared::Shared;
 use crate::table::IndexedTable;
 use async_trait::async_trait;
 use core::fmt;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
-use datafusion::arrow::compute::{filter_record_batch, interleave, not, prep_null_mask_filter};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use datafusion::arrow::compute::{filter_record_batch, interleave, not};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, not_impl_err, plan_datafusion_err, plan_err};
+use datafusion::common::{DFSchema, not_impl_err, plan_datafusion_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::error::Result;
@@ -113,20 +114,6 @@ impl Change {
         Arc::new(DataSinkExec::new(input, Arc::new(self), None))
     }
 
-    /// Which rows of a batch meet the condition.
-    fn mask(&self, batch: &RecordBatch) -> Result<BooleanArray> {
-        let mask = self.condition.evaluate(batch)?.into_array(batch.num_rows())?;
-        let Some(mask) = mask.as_boolean_opt() else {
-            return plan_err!(
-                "the condition {} is {}: give one that is true or false",
-                self.condition,
-                mask.data_type()
-            );
-        };
-        // A condition that is null is not met.
-        Ok(if mask.null_count() > 0 { prep_null_mask_filter(mask) } else { mask.clone() })
-    }
-
     /// The numbers of the rows that meet the condition, ascending; found by an index, if one answers a part of the condition.
     fn chosen(&self, contents: &Arc<Contents>) -> Result<Vec<u64>> {
         let asked = best(contents, &self.filters.iter().collect::<Vec<_>>())?;
@@ -134,13 +121,13 @@ impl Change {
             let found = select::rows(&asked.indexed, &asked.wanted, count, ASCENDING)?;
             let mut found: Vec<u64> = found.numbers().collect();
             found.sort_unstable();
-            let mask = self.mask(&contents.taken(&found)?)?;
+            let mask = mask(&self.condition, &contents.taken(&found)?)?;
             return Ok(mask.values().set_indices().map(|at| found[at]).collect());
         }
         let mut chosen = Vec::new();
         for part in &contents.parts {
             // The condition may be an error for rows that are removed.
-            let mask = self.mask(&part.all_live_rows()?)?;
+            let mask = mask(&self.condition, &part.all_live_rows()?)?;
             match part.live {
                 None => chosen.extend(mask.values().set_indices().map(|row| (part.first + row) as u64)),
                 Some(_) => {

@@ -26,6 +26,8 @@ pub(crate) enum Answers {
     Lists(Lists),
     /// Which probes are returned, until they are.
     Mask(Option<BooleanArray>),
+    /// So many pairs, nothing of which is returned but their number.
+    Count(usize),
 }
 
 impl Answers {
@@ -43,6 +45,7 @@ impl Answers {
                 Self::Lists(Lists::new(runs.iter().map(|run| run.slice(first, count)).collect(), *join))
             }
             Self::Mask(mask) => Self::Mask(mask.as_ref().map(|mask| mask.slice(first, count))),
+            Self::Count(pairs) => Self::Count(*pairs),
         }
     }
 }
@@ -75,6 +78,14 @@ pub(crate) struct Output {
     pub(crate) batch_size: usize,
 }
 
+impl Output {
+    /// Whether nothing of the pairs is wanted but their number, which the index knows: a key that nearly all rows have costs no more than
+    /// others.
+    fn counts_alone(&self) -> bool {
+        self.sources.is_empty() && self.filter.is_none()
+    }
+}
+
 impl Found {
     pub(crate) fn new(probes: RecordBatch, answers: Answers) -> Self {
         Self { probes, answers, next: 0 }
@@ -85,6 +96,16 @@ impl Found {
         if let Answers::Mask(mask) = &mut self.answers {
             let Some(mask) = mask.take() else { return Ok(None) };
             return self.chosen(&mask, output);
+        }
+        if let Answers::Lists(lists) = &self.answers
+            && output.counts_alone()
+        {
+            self.answers = Answers::Count(lists.pairs());
+        }
+        if let Answers::Count(left) = &mut self.answers {
+            let count = (*left).min(output.batch_size);
+            *left -= count;
+            return (count > 0).then(|| batch_of(&output.schema, Vec::new(), count)).transpose();
         }
         loop {
             let Some(mut pairs) = self.pairs(output.batch_size) else { return Ok(None) };
@@ -114,7 +135,7 @@ impl Found {
                 Pairs { probes: if *first == 0 { own } else { own.unary(|probe| probe - *first) }, rows: own_rows }
             }
             Answers::Lists(lists) => lists.next(most),
-            Answers::Mask(_) => return None,
+            Answers::Mask(_) | Answers::Count(_) => return None,
         })
     }
 
@@ -170,6 +191,13 @@ impl Lists {
     pub(crate) fn mask(&self) -> BooleanArray {
         let has_row = |probe: usize| self.runs.iter().any(|run| run.count(&run.list(probe)) > 0);
         (0..self.probes()).map(has_row).collect::<Vec<_>>().into()
+    }
+
+    /// How many pairs there are.
+    fn pairs(&self) -> usize {
+        let least = usize::from(self.join == Join::Left);
+        let of_probe = |probe: usize| self.runs.iter().map(|run| run.count(&run.list(probe))).sum::<usize>().max(least);
+        (0..self.probes()).map(of_probe).sum()
     }
 
     fn probes(&self) -> usize {
@@ -238,8 +266,8 @@ mod tests {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![5, 7, 5, 5, 9, 7]));
         let batch = RecordBatch::try_from_iter([("k", column)]).unwrap();
         let (name, columns, device) = ("k".to_owned(), vec![0], Device::host());
-        let definition = Arc::new(Definition { name, columns, is_unique: false, device });
-        let index = TableIndex::build(definition, &batch, &Statement::default(), "t").unwrap();
+        let definition = Arc::new(Definition { name, columns, is_unique: false, device, file: None, condition: None });
+        let index = TableIndex::build(definition, &batch, None, &Statement::default(), "t").unwrap();
         let run = &index.runs[0];
         let probes = Int64Array::from(vec![Some(5), Some(1), None, Some(7), Some(5), Some(10)]);
         let of_run = |run: &crate::runs::Run, first| {
@@ -251,6 +279,9 @@ mod tests {
             // The rows of 5, of which the second one is removed, and the row of 9, which no probe asks for.
             let less = run.without(&Int64Array::from(vec![5, 9]), [2, 4].into_iter()).unwrap();
             let without: Vec<_> = expected.iter().copied().filter(|(_, row)| *row != Some(2)).collect();
+            for (run, pairs) in [(run, &expected), (&less, &without)] {
+                assert_eq!(Lists::new(vec![of_run(run, 0)], join).pairs(), pairs.len(), "{join:?}");
+            }
             for most in 1..10 {
                 assert_eq!(pairs(&[of_run(run, 0)], join, most), expected, "{join:?} {most}");
                 assert_eq!(pairs(&[of_run(&less, 0)], join, most), without, "{join:?} {most}");

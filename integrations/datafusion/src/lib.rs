@@ -76,8 +76,24 @@
 //! is not given a name has that of its columns, with `_` between them. With `UNIQUE`, rows with equal values are refused, nulls apart,
 //! now and by each change.
 //!
-//! [`sql`] has `DROP INDEX` and `SHOW INDEXES` in addition, and refuses clauses of `CREATE INDEX` that DataFusion's parser takes and its
-//! planner leaves out, such as `WHERE`.
+//! [`sql`] has `DROP INDEX` and `SHOW INDEXES` in addition, and the clauses `WHERE` and `WITH (file = …)` of `CREATE INDEX`, which
+//! DataFusion's planner leaves out; it refuses others that are left out, such as `INCLUDE`.
+//!
+//! An index on some rows (`CREATE INDEX … WHERE condition`) answers queries whose `WHERE` has each part of the condition among its own,
+//! and a condition on an indexed column beside: `a > 10 AND b = 5` by an index on `b` `WHERE a > 10`, and not `a > 11 AND b = 5`. Joins,
+//! `ORDER BY`, `DISTINCT`, `min`, `max` and `count` go through such an index within these rows alone.
+//!
+//! # Files
+//! Rows are in main memory alone: what statements change is gone when the process ends, whenever that is, and no file is changed by them.
+//! `COPY … TO` writes rows to a file.
+//!
+//! An index is kept in a file by `CREATE INDEX … WITH (file = 'path')` or [`IndexedTable::add_saved_index`], beside the file of its table:
+//! the order of the rows by the indexed columns, in [Lanetree's format](lanetree::files) with its checksums, of 16 bytes for each row. A file
+//! needs no digest of the table: the order is compared with all rows, in one pass over the indexed columns, so a file is either the right one
+//! for just these rows, whatever file they came from and whenever, or it is not used. The index is then built and saved, and the frame that
+//! [`sql`] returns says why: there was no file, it was damaged, or it was of other rows. A file is replaced as a whole, and has the old order
+//! or the new one after a crash. Later changes of the table are not saved: a program that starts again with the old rows loads the index, and
+//! one that has copied the new ones to a file builds it once. Files of other programs are errors, and are not written over.
 //!
 //! # Joins by order
 //! Arguments are strings: names of tables or views, and of their columns. `table` is an `IndexedTable`; its columns follow those of
@@ -114,6 +130,7 @@
 mod asked;
 mod candidate;
 mod catalog;
+mod condition;
 mod contents;
 mod costs;
 mod ddl;
@@ -134,6 +151,7 @@ mod ranges;
 mod replaced;
 mod rule;
 mod runs;
+mod saved;
 mod scan;
 mod select;
 mod shape;
@@ -147,6 +165,7 @@ pub use lookup::IndexLookupExec;
 pub use parts::{LookupParts, ScanFilter, ScanParts};
 pub use ranges::{ColumnFilter, ValueRange};
 pub use rule::{IndexLookups, with_index_lookups, with_index_lookups_on};
+pub use saved::IndexFile;
 pub use scan::IndexedScanExec;
 pub use shape::On;
 pub use statement::{plan_statement, sql};

@@ -5,14 +5,17 @@ use crate::distinct::IndexDistinct;
 use crate::functions::{AsOf, Ranges};
 use crate::replaced::CurrentTables;
 use crate::scan::IndexedScanExec;
+use crate::shape::moved;
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::common::JoinSide;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -109,8 +112,16 @@ impl IndexLookups {
             is_changed |= !Arc::ptr_eq(&new, child);
             children.push(new);
         }
-        let as_before = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        if is_changed { node.replace_children(children, as_before) } else { Ok(node) }
+        if !is_changed {
+            return Ok(node);
+        }
+        if let (Some(outer), [child]) = (node.downcast_ref::<FilterExec>(), &children[..])
+            && let Some(inner) = child.downcast_ref::<FilterExec>()
+            && let Some(both) = merged(outer, inner)?
+        {
+            return Ok(both);
+        }
+        node.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     /// The look-up for a join, or the join with what a look-up would have cost; `None` if there is no look-up for it.
@@ -139,6 +150,21 @@ impl IndexLookups {
         let as_before = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         is_compared.then(|| node.clone().replace_children(sides.into(), as_before)).transpose()
     }
+}
+
+/// Two filters as one, which tries the inner conditions first: they are the earlier ones of a statement, or those on indexed columns.
+fn merged(outer: &FilterExec, inner: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if outer.fetch().is_some() || inner.fetch().is_some() {
+        return Ok(None);
+    }
+    let place = |column: usize| inner.projection().as_ref().map_or(Some(column), |kept| kept.get(column).copied());
+    let Some(outer_condition) = moved(outer.predicate().clone(), &place)? else { return Ok(None) };
+    let columns = 0..inner.schema().fields().len();
+    let output = outer.projection().as_ref().map_or_else(|| columns.collect(), |kept| kept.to_vec());
+    let Some(output) = output.into_iter().map(place).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let both = Arc::new(BinaryExpr::new(inner.predicate().clone(), Operator::And, outer_condition));
+    let filter = FilterExecBuilder::new(both, inner.input().clone()).apply_projection(Some(output))?.build()?;
+    Ok(Some(Arc::new(filter)))
 }
 
 /// Whether a node is a sort that its input can do without: in order already, or read so if it is asked.

@@ -1,5 +1,6 @@
 //! An index of a table, as runs: one over each part of the table's rows.
 
+use crate::condition::Condition;
 use crate::memory::{Memory, Statement};
 use crate::packing::Packing;
 use core::ops::{Bound, Range};
@@ -10,6 +11,7 @@ use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use lanetree::Device;
 use lanetree_arrow::{ArrowIndex, Nulls};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Of so many rows, or fewer, it is found out how many others have the same values.
@@ -24,6 +26,10 @@ pub(crate) struct Definition {
     /// Whether rows with equal values are refused.
     pub(crate) is_unique: bool,
     pub(crate) device: Device,
+    /// The file that it is loaded from or saved to when it is made.
+    pub(crate) file: Option<PathBuf>,
+    /// Of which rows it is, if not of all.
+    pub(crate) condition: Option<Condition>,
 }
 
 /// An index over one column of a table, or over several of them.
@@ -49,10 +55,11 @@ pub(crate) struct Run {
 }
 
 impl TableIndex {
-    /// Over a table's rows, which are one part.
+    /// Over a table's rows, which are one part; by their order if it is known and right.
     pub(crate) fn build(
         definition: Arc<Definition>,
         batch: &RecordBatch,
+        order: Option<&UInt64Array>,
         statement: &Statement,
         table: &str,
     ) -> Result<Self> {
@@ -61,7 +68,7 @@ impl TableIndex {
             _ => Some(Arc::new(Packing::of(&own_columns(&definition, batch))?)),
         };
         let mut built = Self { definition, packing, copies: Vec::new(), runs: Vec::new() };
-        let run = built.run(batch, statement, table)?;
+        let run = built.run_by(order, batch, statement, table)?;
         built.copies = built.copies_of_prefixes(batch, &run)?;
         built.runs.push(run);
         Ok(built)
@@ -87,12 +94,27 @@ impl TableIndex {
 
     /// A run over one more part, whose values [fit](Self::fits).
     pub(crate) fn run(&self, batch: &RecordBatch, statement: &Statement, table: &str) -> Result<Run> {
+        self.run_by(None, batch, statement, table)
+    }
+
+    fn run_by(
+        &self,
+        order: Option<&UInt64Array>,
+        batch: &RecordBatch,
+        statement: &Statement,
+        table: &str,
+    ) -> Result<Run> {
         let keys = self.keys(batch)?;
         let (rows, key_bytes) = (batch.num_rows(), keys.to_data().get_slice_memory_size()?);
         // Keys and row numbers as they are and in order, the tree of them, and the order of the rows.
         let expected = 2 * (key_bytes + 8 * rows) + 24 * rows;
         let memory = statement.take(&format!("index {} of {table}", self.definition.name), expected)?;
-        let index = ArrowIndex::build(&self.definition.device, &keys, Nulls::Skip).map_err(external)?;
+        let device = &self.definition.device;
+        let by_order = order.map(|order| ArrowIndex::build_ordered(device, &keys, order)).transpose();
+        let index = match by_order.map_err(external)?.flatten() {
+            Some(index) => index,
+            None => ArrowIndex::build(device, &keys, Nulls::Skip).map_err(external)?,
+        };
         memory.settle((index.bytes() + index.host_bytes()) as usize)?;
         Ok(Run { index: Arc::new(index), dead: Arc::default(), _memory: Arc::new(memory) })
     }
@@ -118,16 +140,21 @@ impl TableIndex {
 
     /// The key of each row; null for a row that is in no index.
     pub(crate) fn keys(&self, batch: &RecordBatch) -> Result<ArrayRef> {
-        match &self.packing {
-            Some(packing) => packing.keys(&own_columns(&self.definition, batch)),
-            None => Ok(batch.column(self.definition.columns[0]).clone()),
-        }
+        let keys = match &self.packing {
+            Some(packing) => packing.keys(&own_columns(&self.definition, batch))?,
+            None => batch.column(self.definition.columns[0]).clone(),
+        };
+        self.of_condition(keys, batch)
+    }
+
+    fn of_condition(&self, keys: ArrayRef, batch: &RecordBatch) -> Result<ArrayRef> {
+        self.definition.condition.as_ref().map_or(Ok(keys.clone()), |condition| condition.keys(&keys, batch))
     }
 
     /// The key of each row that another row may not have; null for a row with a null.
     pub(crate) fn unique_keys(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         match &self.packing {
-            Some(packing) => Ok(packing.probes(&own_columns(&self.definition, batch))?.0),
+            Some(packing) => self.of_condition(packing.probes(&own_columns(&self.definition, batch))?.0, batch),
             None => self.keys(batch),
         }
     }
@@ -178,6 +205,12 @@ impl Run {
         // Of two ascending runs.
         dead.sort();
         Ok(Self { dead: Arc::new(dead), ..self.clone() })
+    }
+
+    /// The part's rows in the order of their keys.
+    pub(crate) fn order(&self) -> Result<UInt64Array> {
+        let all = self.index.range_views(Bound::Unbounded, Bound::Unbounded).map_err(external)?;
+        Ok(all.values().as_primitive::<UInt64Type>().clone())
     }
 
     /// The rows of each range of keys; numbers are from that of the part's first row on.

@@ -1,17 +1,20 @@
 //! A table that changes.
 
+use crate::condition::Condition;
 use crate::contents::{Contents, Part, whole};
 use crate::declared::Declared;
 use crate::memory::Statement;
 use crate::packing::{Packing, value_type};
 use crate::runs::{Definition, TableIndex, external, names_of};
-use datafusion::arrow::array::RecordBatch;
+use crate::saved::{self, IndexFile};
+use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{exec_err, plan_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
 use lanetree::Device;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// A part has more than so many times the rows of all parts after it: those are made one with it otherwise. Each row is copied so many
@@ -30,6 +33,23 @@ pub(crate) struct Shared {
     pool: OnceLock<Arc<dyn MemoryPool>>,
     /// Held by the one change that is made at a time. Readers don't wait for it.
     changes: Mutex<()>,
+}
+
+/// An index that is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct NewIndex<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) name: &'a str,
+    pub(crate) columns: &'a [&'a str],
+    pub(crate) is_unique: bool,
+    pub(crate) file: Option<&'a Path>,
+    pub(crate) condition: Option<&'a Condition>,
+}
+
+impl<'a> NewIndex<'a> {
+    pub(crate) fn on(device: &'a Device, name: &'a str, columns: &'a [&'a str]) -> Self {
+        Self { device, name, columns, is_unique: false, file: None, condition: None }
+    }
 }
 
 impl Shared {
@@ -119,16 +139,14 @@ impl Shared {
         Ok(compacted.unwrap_or_else(|| self.contents()))
     }
 
-    /// Adds an index. With `if_not_exists`, one of its name is left as it is.
+    /// Adds an index. With `if_not_exists`, one of its name is left as it is. What was done with its file, if it has one.
     pub(crate) fn add_index(
         &self,
-        device: &Device,
-        name: &str,
-        columns: &[&str],
-        is_unique: bool,
+        new: &NewIndex<'_>,
         if_not_exists: bool,
         statement: Option<&Statement>,
-    ) -> Result<()> {
+    ) -> Result<Option<IndexFile>> {
+        let NewIndex { device, name, columns, is_unique, file, condition } = *new;
         let own = self.own_statement();
         let statement = statement.unwrap_or(&own);
         let number_of = |column: &&str| {
@@ -149,7 +167,15 @@ impl Shared {
             let types: Vec<_> = numbers.iter().map(|number| self.schema.field(*number).data_type()).collect();
             Packing::check(&columns.iter().copied().zip(types).collect::<Vec<_>>())?;
         }
-        let definition = Definition { name: name.to_owned(), columns: numbers, is_unique, device: device.clone() };
+        let definition = Definition {
+            name: name.to_owned(),
+            columns: numbers,
+            is_unique,
+            device: device.clone(),
+            file: file.map(Path::to_owned),
+            condition: condition.cloned(),
+        };
+        let mut of_file = None;
         self.change(statement, |old| {
             if old.has_index(name) {
                 return match if_not_exists {
@@ -157,7 +183,14 @@ impl Shared {
                     false => plan_err!("there is an index {name}: choose another name, or say IF NOT EXISTS"),
                 };
             }
-            let is_same = |index: &&TableIndex| index.definition.columns == definition.columns;
+            let is_same = |index: &&TableIndex| {
+                let conditions = (&index.definition.condition, &definition.condition);
+                let is_same = match conditions {
+                    (Some(own), Some(other)) => own.is_same(other),
+                    (own, other) => own.is_none() && other.is_none(),
+                };
+                is_same && index.definition.columns == definition.columns
+            };
             if let Some(other) = old.indexes.iter().find(is_same) {
                 let (columns, name) = (names_of(&self.schema, &definition.columns), &other.definition.name);
                 return plan_err!("column {columns} has an index, {name}: one is enough");
@@ -167,10 +200,42 @@ impl Shared {
                 true => copy_of(old),
                 false => Contents { name: old.name.clone(), ..self.replaced(old, old.whole()?, statement)? },
             };
-            let index = self.built(Arc::new(definition), &new.parts[0].batch, statement)?;
+            let (definition, batch) = (Arc::new(definition), &new.parts[0].batch);
+            let index = match definition.file.clone() {
+                None => self.built(definition, batch, None, statement)?,
+                Some(path) => {
+                    let (index, found) = self.built_by_file(definition, batch, &path, statement)?;
+                    of_file = Some(found);
+                    index
+                }
+            };
             new.indexes.push(index);
             Ok(Some(new))
-        })
+        })?;
+        Ok(of_file)
+    }
+
+    /// An index by the order that its file has, if that is right. A file that has another one, or none, gets the index's.
+    fn built_by_file(
+        &self,
+        definition: Arc<Definition>,
+        batch: &RecordBatch,
+        path: &Path,
+        statement: &Statement,
+    ) -> Result<(TableIndex, IndexFile)> {
+        // Places and rows, as a file has them.
+        let _memory = statement.take(&format!("the file of index {}", definition.name), 16 * batch.num_rows())?;
+        let saved = saved::read(path)?;
+        let index = self.built(definition, batch, saved.as_ref().ok(), statement)?;
+        let order = index.runs[0].order()?;
+        let reason = match saved {
+            Ok(saved) if saved == order => return Ok((index, IndexFile::Loaded)),
+            Ok(_) => "the file was of other rows".to_owned(),
+            Err(reason) => reason,
+        };
+        statement.check()?;
+        saved::write(path, order.values())?;
+        Ok((index, IndexFile::Built(reason)))
     }
 
     /// # Errors
@@ -330,8 +395,14 @@ impl Shared {
         exec_err!("index {name} is unique, but {rows} rows would have {values} distinct values of {columns}")
     }
 
-    fn built(&self, definition: Arc<Definition>, batch: &RecordBatch, statement: &Statement) -> Result<TableIndex> {
-        let index = TableIndex::build(definition, batch, statement, &self.title())?;
+    fn built(
+        &self,
+        definition: Arc<Definition>,
+        batch: &RecordBatch,
+        order: Option<&UInt64Array>,
+        statement: &Statement,
+    ) -> Result<TableIndex> {
+        let index = TableIndex::build(definition, batch, order, statement, &self.title())?;
         if index.definition.is_unique {
             self.check_unique(&index, index.repeated(&index.runs[0], batch)?)?;
         }
@@ -344,9 +415,17 @@ impl Shared {
         let is_same = |column: &usize| {
             old.is_whole() && Arc::ptr_eq(old.parts[0].batch.column(*column), part.batch.column(*column))
         };
-        let index = |index: &TableIndex| match index.definition.columns.iter().all(is_same) {
+        let is_over = |index: &TableIndex| {
+            let Definition { columns, condition, .. } = &*index.definition;
+            let of_condition = |column: &usize| {
+                let name = self.schema.field(*column).name();
+                condition.as_ref().is_some_and(|condition| condition.has(name))
+            };
+            columns.iter().copied().chain((0..self.schema.fields().len()).filter(of_condition)).collect::<Vec<_>>()
+        };
+        let index = |index: &TableIndex| match is_over(index).iter().all(is_same) {
             true => Ok(index.clone()),
-            false => self.built(index.definition.clone(), &part.batch, statement),
+            false => self.built(index.definition.clone(), &part.batch, None, statement),
         };
         let indexes = old.indexes.iter().map(index).collect::<Result<_>>()?;
         Ok(Contents { schema: self.schema.clone(), parts: vec![part], indexes, name: None })

@@ -1,18 +1,19 @@
 use crate::asked::{asked, best};
+use crate::condition::unqualified;
 use crate::contents::ASCENDING;
 use crate::declared::Declared;
 use crate::dml::Change;
 use crate::insert::Insert;
 use crate::memory::Statement;
+use crate::saved::IndexFile;
 use crate::scan::{IndexedScanExec, Wanted};
-use crate::shared::Shared;
+use crate::shared::{NewIndex, Shared};
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, Constraints, DFSchema, SchemaExt, Statistics, not_impl_err};
+use datafusion::common::{Constraints, DFSchema, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -23,6 +24,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExecBuilder;
 use lanetree::Device;
 use lanetree_arrow::ArrowIndex;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A table in memory with indexes on some of its columns.
@@ -55,7 +57,7 @@ impl IndexedTable {
     /// without keys, and if the device or main memory has no room; an Arrow error for batches of other schemas.
     pub fn new(device: &Device, schema: SchemaRef, batches: &[RecordBatch], column: &str) -> Result<Self> {
         let shared = Shared::new(schema, batches, Declared::default(), &Statement::default(), None)?;
-        shared.add_index(device, column, &[column], false, false, None)?;
+        shared.add_index(&NewIndex::on(device, column, &[column]), false, None)?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -73,7 +75,7 @@ impl IndexedTable {
     /// # Errors
     /// As [`IndexedTable::new`]; a plan error if the column has an index.
     pub fn add_index(&self, device: &Device, column: &str) -> Result<()> {
-        self.shared.add_index(device, column, &[column], false, false, None)
+        self.add_named_index(device, column, &[column])
     }
 
     /// Adds one index on several columns together, named as the columns are with `_` between them. Its order is that of the first
@@ -86,7 +88,7 @@ impl IndexedTable {
     /// As [`IndexedTable::new`]; a plan error for columns of other types, or of more bits, and if there is an index on the same columns in
     /// the same order; an execution error if values of 128 bits and nulls have no room together.
     pub fn add_index_on(&self, device: &Device, columns: &[&str]) -> Result<()> {
-        self.shared.add_index(device, &columns.join("_"), columns, false, false, None)
+        self.add_named_index(device, &columns.join("_"), columns)
     }
 
     /// Adds an index of a name of its own, on one column or on several together, as `CREATE INDEX name ON table (...)` does.
@@ -94,7 +96,7 @@ impl IndexedTable {
     /// # Errors
     /// As [`IndexedTable::add_index_on`]; a plan error if there is an index of this name.
     pub fn add_named_index(&self, device: &Device, name: &str, columns: &[&str]) -> Result<()> {
-        self.shared.add_index(device, name, columns, false, false, None)
+        self.shared.add_index(&NewIndex::on(device, name, columns), false, None).map(drop)
     }
 
     /// As [`IndexedTable::add_named_index`], with `UNIQUE`: rows with equal values are refused, nulls apart, now and by each change.
@@ -102,7 +104,19 @@ impl IndexedTable {
     /// # Errors
     /// The same; an execution error if rows have equal values.
     pub fn add_unique_index(&self, device: &Device, name: &str, columns: &[&str]) -> Result<()> {
-        self.shared.add_index(device, name, columns, true, false, None)
+        let new = NewIndex { is_unique: true, ..NewIndex::on(device, name, columns) };
+        self.shared.add_index(&new, false, None).map(drop)
+    }
+
+    /// As [`IndexedTable::add_named_index`], with a file for the index, as `WITH (file = '…')` has it: it is loaded if the file has the order
+    /// of these rows, and built and saved otherwise. See [the crate](crate#files).
+    ///
+    /// # Errors
+    /// The same; the system's if the file can't be read or written, and a plan error if it is another program's.
+    pub fn add_saved_index(&self, device: &Device, name: &str, columns: &[&str], file: &Path) -> Result<IndexFile> {
+        let new = NewIndex { file: Some(file), ..NewIndex::on(device, name, columns) };
+        // (An index that is there already is an error.)
+        Ok(self.shared.add_index(&new, false, None)?.unwrap_or(IndexFile::Loaded))
     }
 
     /// Takes the index of a name away, which is its column's unless it was given another. The rows stay, and so does the
@@ -174,15 +188,6 @@ impl IndexedTable {
     pub(crate) fn of(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
     }
-}
-
-/// A filter on the table's own schema, whose columns have no qualifiers.
-fn unqualified(filter: Expr) -> Result<Expr> {
-    let bare = |expr: Expr| match expr {
-        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(column.name)))),
-        other => Ok(Transformed::no(other)),
-    };
-    filter.transform(bare).data()
 }
 
 impl IndexedTable {

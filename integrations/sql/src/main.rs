@@ -31,6 +31,8 @@ Without -c, statements are read from the standard input; a `;` ends each.
 Tables that are changed or have an index are in memory alone: COPY writes them to a file.
 
   CREATE INDEX ON customers (id);   builds an index; joins and conditions go through it
+  ... WITH (file = 'by_id');        keeps it in a file, from which it is loaded the next time
+  ... WHERE id > 9;                 makes it of some rows
   SHOW INDEXES; SHOW TABLES;        lists the indexes; the tables
   DROP INDEX id;                    drops one
   EXPLAIN SELECT ...;               shows how: IndexedScanExec, IndexLookupExec, and their costs

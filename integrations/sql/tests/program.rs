@@ -116,6 +116,18 @@ fn changed_tables_are_listed_and_copied_to_files() {
 }
 
 #[test]
+fn an_index_is_loaded_from_its_file() {
+    let folder = tables();
+    let statements = "CREATE INDEX ON customers (name) WITH (file = 'by_name'); INSERT INTO customers VALUES (-1, 'customer 99'); \
+        SELECT count(*) AS n FROM customers WHERE name LIKE 'customer 99%'";
+    // What is inserted is in memory alone.
+    for said in ["| built and saved: there was no file |", "| loaded |"] {
+        let (printed, messages) = texts(&run(folder.path(), &["-q", "customers.parquet"], statements));
+        assert!(printed.contains(said) && printed.contains("| 12 |"), "{printed}{messages}");
+    }
+}
+
+#[test]
 fn a_file_is_read_as_itself_whatever_its_name_is() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["a[1].csv", "a1.csv", "b*.csv", "b2.csv", "c?.csv", "c3.csv", "50%41.csv", "d e#f.csv", "{g,h}.tsv"];
@@ -144,7 +156,7 @@ fn an_error_ends_it_after_what_went_before() {
     assert!(printed.contains("one") && !printed.contains("two"), "{printed}");
     fails(&["none.csv"], "", "none.csv: No such file");
     fails(&["orders.csv"], "CREATE INDEX ON orders (place)", "no column place to index");
-    fails(&["orders.csv"], "CREATE INDEX ON orders (customer) WHERE amount > 5", "leave out WHERE");
+    fails(&["orders.csv"], "EXPLAIN CREATE INDEX ON orders (customer) WHERE amount > 5", "leave out WHERE");
     fails(&["orders.csv"], "CREATE INDEX ON orders (customer); DROP INDEX c", "no index c to drop");
     fails(&["--fast"], "", "no option --fast");
     fs::write(folder.path().join("bad.parquet"), "PAR1 and nothing else").unwrap();

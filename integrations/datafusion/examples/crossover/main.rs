@@ -119,10 +119,15 @@ async fn main() -> Result<()> {
     let pairs = join(&device, never, RANGE, 1 << 14, 1 << 14, 1).await? - query;
     costs.pair = (pairs / (1_u64 << 28) as f64).max(0.0);
     let more = ((1 << 14) * (COPIES - 1)) as f64;
-    for (costs_of, row) in [(Costs::ALWAYS, &mut costs.row), (never, &mut costs.hash_row)] {
-        let [one, many] = [(1 << 18) / COPIES, 1 << 18];
-        let one = join(&device, costs_of, EQUAL, 1 << 14, one, 1).await?;
-        *row = ((join(&device, costs_of, EQUAL, 1 << 14, many, COPIES).await? - one) / more).max(0.0);
+    for (at, size) in SIZES.into_iter().enumerate() {
+        let rows = 1 << size;
+        let each = async |costs| -> Result<f64> {
+            let one = join(&device, costs, EQUAL, 1 << 14, rows / COPIES, 1).await?;
+            Ok(((join(&device, costs, EQUAL, 1 << 14, rows, COPIES).await? - one) / more).max(0.0))
+        };
+        costs.row[at] = each(Costs::ALWAYS).await?;
+        costs.hash_row = if size == 18 { each(never).await? } else { costs.hash_row };
+        println!("2^{size} rows: {:.1} ns for one more row of a probe", costs.row[at]);
     }
     let rows = 1 << SIZES[3];
     costs.scan = scan(&device, Costs { read: 1e15, ..Costs::ALWAYS }, rows).await? / rows as f64;

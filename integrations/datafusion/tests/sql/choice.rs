@@ -4,6 +4,8 @@ use crate::{config, plan, rows, sorted, table};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 use lanetree::Device;
 use lanetree_datafusion::{Costs, IndexedTable, with_index_lookups_on};
@@ -49,11 +51,13 @@ async fn the_join_that_costs_less_is_chosen_and_explained() {
 
 #[tokio::test]
 async fn joins_cost_what_their_pairs_do() {
-    let session = session(Costs { row: 1000.0, hash_row: 100.0, ..Costs::ALWAYS });
+    let session = session(Costs { row: [1000.0; 4], hash_row: 100.0, ..Costs::ALWAYS });
     rows(&session, "CREATE INDEX ON many (k)").await.unwrap();
-    // Ten rows for each of ten probes: 90 more than one for each.
+    // Ten rows for each of ten probes: 90 more than one for each, but no more than the hash join has rows.
     let explained = plan(&session, "SELECT few.a, many.a FROM few JOIN many ON few.k = many.k").await;
-    assert!(explained.contains("not looked up: cost=0.090 ms, hash_join_cost=0.009 ms"), "{explained}");
+    assert!(explained.contains("not looked up: cost=0.090 ms, hash_join_cost=0.000 ms"), "{explained}");
+    let explained = plan(&session, "SELECT a.a FROM many AS a JOIN many AS b ON a.k = b.k").await;
+    assert!(explained.contains("not looked up: cost=9.000 ms, hash_join_cost=0.900 ms"), "{explained}");
     let explained = plan(&session, "SELECT * FROM few WHERE k IN (SELECT k FROM many)").await;
     assert!(explained.contains("cost=0.000 ms, hash_join_cost=0.000 ms"), "{explained}");
 }
@@ -93,6 +97,37 @@ async fn a_condition_that_most_rows_meet_goes_through_no_index() {
         let explained = plan(&costs, sql).await;
         assert_eq!(explained.contains("index=k"), is_by_index, "{sql}\n{explained}");
         assert!(plan(&always, sql).await.contains("index=k"));
+        // The other conditions are one filter with those of the index, and are tried after them.
+        let is_one_filter = explained.matches("FilterExec").count() == 1 && explained.contains(" < 90 AND a@");
+        assert!(is_by_index || !sql.contains("a % 3") || is_one_filter, "{explained}");
         assert_eq!(sorted(rows(&costs, sql).await.unwrap()), sorted(rows(&always, sql).await.unwrap()), "{sql}");
     }
+}
+
+#[tokio::test]
+async fn pairs_of_a_key_that_all_rows_have_take_no_memory() {
+    // Room for the rows and the index, and not for six million pairs.
+    let runtime =
+        RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(4 << 20))).build_arc().unwrap();
+    let state = SessionStateBuilder::new().with_config(config()).with_runtime_env(runtime).with_default_features();
+    let state = with_index_lookups_on(state, &Device::best(), Costs::default()).build();
+    let session = SessionContext::new_with_state(state);
+    for (name, rows) in [("few", 300), ("h", 20_000)] {
+        let (schema, batches) = table(&vec![Some(0); rows], &DataType::Int64, true);
+        session.register_table(name, Arc::new(MemTable::try_new(schema, vec![batches]).unwrap())).unwrap();
+    }
+    rows(&session, "CREATE INDEX ON h (k)").await.unwrap();
+    for (sql, expected) in [
+        ("SELECT count(*) FROM few JOIN h ON few.k = h.k", "| 6000000  |"),
+        ("SELECT count(*) FROM few LEFT JOIN h ON few.a % 2 = h.k", "| 3000150  |"),
+        ("SELECT count(*) FROM (SELECT 1 FROM few JOIN h ON few.k = h.k LIMIT 12345)", "| 12345    |"),
+        ("SELECT sum(h.a) AS s FROM few JOIN h ON few.k = h.k", "| 59997000000 |"),
+    ] {
+        assert!(plan(&session, sql).await.contains("IndexLookupExec"), "{sql}");
+        assert_eq!(rows(&session, sql).await.unwrap()[3], expected, "{sql}");
+    }
+    // A row that is removed is not counted.
+    rows(&session, "DELETE FROM h WHERE a = 77").await.unwrap();
+    let counted = rows(&session, "SELECT count(*) FROM few JOIN h ON few.k = h.k").await.unwrap();
+    assert_eq!(counted[3], "| 5999700  |");
 }
