@@ -112,7 +112,7 @@ def with_null_keys(array: npt.NDArray[Any], valid: _missing.Valid, what: str, nu
     if is_new:
         taken = np.flatnonzero(words == word if valid is None else (words == word) & valid)
         if taken.size:
-            raise ValueError(f"{what[4:]}[{taken[0]}] is {null}, which stands for nulls here: choose the other one of nulls='first' and 'last', or 'skip'")
+            raise ValueError(f"{what[4:]}[{taken[0]}] is {_wide.shown(array, int(taken[0]))}, which stands for nulls here: choose the other one of nulls='first' and 'last', or 'skip'")
     if valid is None:
         return array
     array = np.array(array)

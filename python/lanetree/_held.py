@@ -324,6 +324,8 @@ def objects(keys: Any) -> list[Any]:
     """
     if isinstance(keys, list):
         return keys
+    if not isinstance(keys, np.ndarray):
+        raise TypeError(f"keys is a {type(keys).__name__}, where an array of NumPy or a list is needed: fetch what is on a device")
     if keys.dtype == _wide.BYTES:
         return _wide.to_objects(keys)
     return list(_missing.in_zone(keys)) if keys.dtype.kind in "mM" else keys.tolist()

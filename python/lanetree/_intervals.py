@@ -138,7 +138,7 @@ class IntervalIndex(Keyed):
             reversed_ = np.flatnonzero(_wide.comparable(last.raw) < _wide.comparable(first.raw))
             if reversed_.size:
                 i = int(reversed_[0])
-                raise errors.ReversedRange(f"range {i} starts at {first.raw[i]} and ends at {last.raw[i]}: swap its bounds")
+                raise errors.ReversedRange(f"range {i} starts at {_wide.shown(first.raw, i)} and ends at {_wide.shown(last.raw, i)}: swap its bounds")
         if not is_closed and len(first.raw) == len(last.raw) == len(numbers.raw):
             bounds, has_any = [first.raw, last.raw], np.ones(len(first.raw), np.bool_)
             for at, is_inclusive in enumerate((has_start, has_end)):

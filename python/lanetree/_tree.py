@@ -56,7 +56,7 @@ class Tree(Numbers):
             if below.size:
                 i = int(below[0]) + 1
                 raise errors.NotSorted(
-                    f"keys[{i}] = {raw_keys[i]} is below keys[{i - 1}] = {raw_keys[i - 1]}: sort the pairs, or use the build that sorts them"
+                    f"keys[{i}] = {_wide.shown(raw_keys, i)} is below keys[{i - 1}] = {_wide.shown(raw_keys, i - 1)}: sort the pairs, or use the build that sorts them"
                 )
             is_sorted = False
         width = 0 if dtype is None else dtype.itemsize

@@ -18,6 +18,8 @@ import numpy.typing as npt
 BYTES = np.dtype("V16")
 #: Where a dtype's metadata has its note.
 _NOTE = "lanetree"
+#: The most digits of a decimal.
+_DIGITS = 38
 #: What is added to a decimal's number of units.
 _MIDDLE = 2**127
 #: What this rounds is an error, and no decimal of 128 bits is.
@@ -76,8 +78,10 @@ def dtype_of(items: list[Any]) -> np.dtype[Any] | None:
     for note, (_, kind, _) in _CLASSES.items():
         if any(isinstance(item, kind) for item in items):
             return noted(BYTES, note)
-    exponents = [item.as_tuple().exponent for item in items if isinstance(item, decimal.Decimal)]
-    return decimal_dtype(38, max(0, *(-it for it in exponents if isinstance(it, int)))) if exponents else None
+    scales = [-exponent if isinstance(exponent, int) else 0 for exponent in (item.as_tuple().exponent for item in items if isinstance(item, decimal.Decimal))]
+    if any(scale > _DIGITS for scale in scales):
+        raise ValueError(f"a decimal has {max(scales)} digits after the point, where keys have {_DIGITS} at most: round it")
+    return decimal_dtype(_DIGITS, max([0, *scales])) if scales else None
 
 
 def of_objects(items: list[Any], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
@@ -123,8 +127,8 @@ def _decimal(item: Any, scale: int, what: str) -> bytes:
         raise TypeError(f"{what}: {item!r} is no decimal: convert it")
     if whole != units:
         raise ValueError(f"{what}: {item} has more than {scale} digits after the point, which the keys have: round it")
-    if not -_MIDDLE <= whole < _MIDDLE:
-        raise OverflowError(f"{what}: {item} is out of the range of decimals of 128 bits with {scale} digits after the point")
+    if abs(whole) >= 10**_DIGITS:
+        raise OverflowError(f"{what}: {item} is out of the range of decimals of {_DIGITS} digits, {scale} of them after the point")
     return (whole + _MIDDLE).to_bytes(16, "big")
 
 
@@ -146,6 +150,11 @@ def to_objects(keys: npt.NDArray[Any]) -> list[Any]:
     if note == "uuid":
         return [uuid.UUID(bytes=item) for item in items]
     return [ipaddress.IPv6Address(item) for item in items] if note == "ipv6" else items
+
+
+def shown(keys: npt.NDArray[Any], at: int) -> Any:
+    """A key as errors show it."""
+    return to_objects(keys[at : at + 1])[0] if keys.dtype == BYTES else keys[at]
 
 
 def shaped(column: npt.NDArray[Any], shape: tuple[int, ...]) -> Any:

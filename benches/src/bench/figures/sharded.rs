@@ -35,7 +35,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     if session.has_time("one index") {
         let index = tree.build(&session.device, &data.keys, &data.values)?;
         let bounds = &mut bounds;
-        Subject { data: &data, name: "lanetree", shards: 1, devices: 1, index, bounds }.measure(session, inserts)?;
+        Subject { data: &data, name: ONE, shards: 1, devices: 1, index, bounds }.measure(session, inserts)?;
     }
     let one = session.device.clone();
     let mut on = vec![vec![one.clone(); 2], vec![one.clone(); 4]];
@@ -80,6 +80,9 @@ struct Bounds {
     link: Option<f64>,
 }
 
+/// What rows call the one index.
+const ONE: &str = "lanetree";
+
 /// The end of the names of operations whose batch is divided among the devices.
 const IN_PARTS: &str = ", in parts";
 
@@ -102,10 +105,11 @@ impl Bounds {
         let operation = row.operation.strip_suffix(IN_PARTS).unwrap_or(&row.operation).to_owned();
         let (ms, in_parts) = (row.timing.median_ms, operation.len() < row.operation.len());
         let key = (operation, order.name());
-        let Some(&one) = self.one.get(&key) else {
+        if row.index == ONE {
             self.one.insert(key, ms);
             return;
-        };
+        }
+        let Some(&one) = self.one.get(&key) else { return };
         row.set("x_one", one / ms);
         let Some((link, bytes)) = self.link.zip(crossing(&key.0)) else { return };
         let devices = devices as f64;

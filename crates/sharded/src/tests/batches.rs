@@ -115,7 +115,7 @@ fn host_batches_are_partitioned_by_the_cpu_or_the_devices() -> Result<()> {
     Ok(())
 }
 
-/// Without a hit mask a sorted batch is cut into slices, which only a batch that ascends may be.
+/// A sorted batch is cut into slices, which only a batch that ascends may be.
 #[test]
 fn a_hint_that_is_wrong_changes_no_value() -> Result<()> {
     let (devices, map) = (emulated(3), tens(60));
