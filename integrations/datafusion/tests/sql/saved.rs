@@ -143,6 +143,14 @@ async fn a_damaged_file_is_built_again() {
         assert!(said.contains(BUILT) && !said.contains(OTHER_ROWS), "{number}: {said}");
         assert!(fs::read(&file).unwrap() == whole, "{number}");
     }
+    // One that no longer says what it is may be another program's.
+    let mut unknown = whole.clone();
+    unknown[95] ^= 0x10;
+    fs::write(&file, &unknown).unwrap();
+    let refused = create(&session(&DataType::Int64, 1), "k", &file).await.unwrap_err();
+    assert!(refused.contains("name one for the index alone"), "{refused}");
+    assert!(fs::read(&file).unwrap() == unknown);
+    fs::write(&file, &whole).unwrap();
     // Files with right checksums and wrong rows: two in the wrong order, one twice, one beyond all, one that is null.
     let contents = Contents::<u64, u64>::read(&file).unwrap();
     let (note, last) = (contents.note.clone(), contents.values.len() - 1);
