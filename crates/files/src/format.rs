@@ -1,5 +1,6 @@
 //! The format of a file of pairs, and its checks: `docs/format.md` draws it.
 
+use crate::Summary;
 use crate::disk::Replacement;
 use crate::error::{Error, Result, Section, check_checksum, damaged, not_read};
 use bytemuck::Pod;
@@ -444,9 +445,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
 }
 
-/// The names of the types of a file's keys and values.
-pub(crate) fn read_names(file: &dyn ReadAt) -> Result<[String; 2]> {
-    read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL | STRINGS)).map(|header| names_in(&header))
+/// What a file's header says, whatever its types are.
+pub(crate) fn read_summary(file: &dyn ReadAt) -> Result<Summary> {
+    let header = read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL | STRINGS))?;
+    Ok(Summary { types: names_in(&header), pairs: wide_at(&header, NUMBER), note: text(&header[NOTE]) })
 }
 
 /// A piece that is to be read.

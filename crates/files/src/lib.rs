@@ -357,7 +357,44 @@ pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>
 /// # Errors
 /// [`Error::Io`]; [`Error::Damaged`] and [`Error::Unsupported`], as far as the header shows that.
 pub fn types_of(path: impl AsRef<Path>) -> Result<[String; 2]> {
-    in_file(path, |file| format::read_names(file))
+    Ok(Summary::read(path)?.types)
+}
+
+/// What the header of a file of pairs says. Nothing but the header is read, so the pairs may be damaged.
+///
+/// ```
+/// use lanetree::files::{Contents, Summary};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("pairs");
+/// let note = "ids by hour".to_owned();
+/// Contents { keys: (&[10_u32, 20]).into(), values: (&[1_u64, 2]).into(), has_several: false, note }.write(&path)?;
+/// let summary = Summary::read(&path)?;
+/// assert_eq!((summary.pairs, &*summary.note), (2, "ids by hour"));
+/// assert_eq!(summary.types, ["u32", "u64"]);
+/// # Ok(())
+/// # }
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The names of the types of keys and values, as of [`types_of`].
+    pub types: [String; 2],
+    /// How many pairs there are.
+    pub pairs: u64,
+    /// Text of the program that wrote the file.
+    pub note: String,
+}
+
+impl Summary {
+    /// Reads and checks the header of the file at a path.
+    ///
+    /// # Errors
+    /// As [`types_of`].
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        in_file(path, |file| format::read_summary(file))
+    }
 }
 
 /// A file of pairs whose keys ascend strictly.

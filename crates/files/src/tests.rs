@@ -9,7 +9,8 @@ mod replace;
 use crate::disk::Replacement;
 use crate::format::{Header, MAGIC, Writer};
 use crate::{
-    Error, FromFile, Load, ReadAt, Save, Section, read_pairs, read_strings, types_of, write_pairs, write_strings,
+    Error, FromFile, Load, ReadAt, Save, Section, Summary, read_pairs, read_strings, types_of, write_pairs,
+    write_strings,
 };
 use lanetree_cuart::{Cuart, LongKeys};
 use lanetree_frame::{ByteKeysBuf, Device, F64, Op, OrderedIndex};
@@ -101,6 +102,10 @@ fn pairs_are_written_as_an_index_saves_them() {
     assert!(refused(&[1, 1], &[0; 2]).contains("keys[1] = 1 equals keys[0]"));
     assert!(refused(&[1, 2], &[0; 1]).contains("2 keys but 1 values"));
     assert_eq!(fs::read(&path).unwrap(), written, "the path has the old file");
+    // The header alone is read.
+    fs::write(&path, &written[..4096]).unwrap();
+    let found = Summary::read(&path).unwrap();
+    assert_eq!((found.types, found.pairs, &*found.note), (["f64", "u32"].map(str::to_owned), 3, ""));
     fs::write(&path, b"short").unwrap();
     assert!(matches!(types_of(&path), Err(Error::Damaged { .. })));
 }

@@ -3,13 +3,17 @@
 use core::fmt;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{not, nullif, prep_null_mask_filter};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, TableReference, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableSource, Volatility,
+};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::prelude::SessionContext;
+use std::sync::Arc;
 
 /// Which rows an index is of: those that meet all parts.
 #[derive(Clone, Debug)]
@@ -26,37 +30,21 @@ impl Condition {
     /// # Errors
     /// The planner's; a plan error for subqueries, for values that change, and if all rows meet the condition or none does.
     pub(crate) async fn of(context: &SessionContext, table: &TableReference, sql: &str) -> Result<Self> {
-        let frame = context.table(table.clone()).await?;
-        let expr = frame.parse_sql_expr(sql)?;
-        if expr.is_volatile() {
-            return plan_err!("WHERE {sql} of an index: give a condition that has one value for each row");
+        let (state, schema) = (context.state(), context.table_provider(table.clone()).await?.schema());
+        let rows = LogicalPlanBuilder::scan(table.clone(), Arc::new(Rows(schema.clone())), None)?;
+        let expr = state.create_logical_expr(sql, rows.schema())?;
+        // Before the optimizer, which computes what is the same for all rows of a query.
+        if expr.exists(|part| Ok(changes(part)))? {
+            return plan_err!("WHERE {sql} of an index: give a condition that has one value for each row, always");
         }
-        let plan = frame.filter(expr)?.into_optimized_plan()?;
-        let (mut parts, mut node) = (Vec::new(), &plan);
-        let schema = loop {
-            node = match node {
-                LogicalPlan::Filter(filter) => {
-                    parts.extend(split_conjunction(&filter.predicate).into_iter().cloned());
-                    &filter.input
-                }
-                LogicalPlan::Projection(projection) => &projection.input,
-                LogicalPlan::SubqueryAlias(alias) => &alias.input,
-                LogicalPlan::TableScan(scan) => {
-                    parts.extend(scan.filters.iter().cloned());
-                    break scan.source.schema();
-                }
-                _ => {
-                    return plan_err!(
-                        "WHERE {sql} of an index: give a condition on the table's columns that some rows meet"
-                    );
-                }
-            };
+        let LogicalPlan::TableScan(scan) = state.optimize(&rows.filter(expr)?.build()?)? else {
+            return plan_err!("WHERE {sql} of an index: give a condition on the table's columns that some rows meet");
         };
-        let parts = parts.into_iter().map(unqualified).collect::<Result<Vec<_>>>()?;
+        let parts = scan.filters.into_iter().map(unqualified).collect::<Result<Vec<_>>>()?;
         let Some(all) = conjunction(parts.clone()) else {
             return plan_err!("WHERE {sql} of an index: all rows meet it, so leave it out");
         };
-        Ok(Self { parts, expr: context.state().create_physical_expr(all, &DFSchema::try_from(schema)?)? })
+        Ok(Self { parts, expr: state.create_physical_expr(all, &DFSchema::try_from(schema)?)? })
     }
 
     /// The numbers of the filters that ask for rows that meet it; `None` if others may be asked for.
@@ -78,6 +66,31 @@ impl Condition {
     pub(crate) fn keys(&self, keys: &ArrayRef, batch: &RecordBatch) -> Result<ArrayRef> {
         Ok(nullif(keys, &not(&mask(&self.expr, batch)?)?)?)
     }
+}
+
+/// The columns of a table's rows. A condition is planned over these, not over the tables that a view reads, and comes back as the filters
+/// of the scan, before the optimizer takes out of it what it has twice.
+struct Rows(SchemaRef);
+
+impl TableSource for Rows {
+    fn schema(&self) -> SchemaRef {
+        self.0.clone()
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
+    }
+}
+
+/// Whether an expression may have another value for the same row: in another statement, as `now()`, or in the same one, as `random()`.
+fn changes(expr: &Expr) -> bool {
+    let volatility = match expr {
+        Expr::ScalarFunction(function) => function.func.signature().volatility,
+        Expr::HigherOrderFunction(function) => function.func.signature().volatility,
+        Expr::ScalarVariable(..) => return true,
+        _ => return false,
+    };
+    volatility != Volatility::Immutable
 }
 
 impl fmt::Display for Condition {

@@ -45,7 +45,8 @@ impl Answers {
                 Self::Lists(Lists::new(runs.iter().map(|run| run.slice(first, count)).collect(), *join))
             }
             Self::Mask(mask) => Self::Mask(mask.as_ref().map(|mask| mask.slice(first, count))),
-            Self::Count(pairs) => Self::Count(*pairs),
+            // Of all probes, for whoever asks first.
+            Self::Count(pairs) => Self::Count(core::mem::take(pairs)),
         }
     }
 }
@@ -259,6 +260,13 @@ mod tests {
             }
             found.extend(probes.values().iter().copied().zip(&rows));
         }
+    }
+
+    #[test]
+    fn a_number_of_pairs_is_taken_once() {
+        let mut answers = Answers::Count(5);
+        let taken: Vec<_> = (0..3).map(|first| answers.of(first, 1)).collect();
+        assert!(matches!(taken[..], [Answers::Count(5), Answers::Count(0), Answers::Count(0)]));
     }
 
     #[test]

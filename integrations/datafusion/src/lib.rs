@@ -93,7 +93,8 @@
 //! for just these rows, whatever file they came from and whenever, or it is not used. The index is then built and saved, and the frame that
 //! [`sql`] returns says why: there was no file, it was damaged, or it was of other rows. A file is replaced as a whole, and has the old order
 //! or the new one after a crash. Later changes of the table are not saved: a program that starts again with the old rows loads the index, and
-//! one that has copied the new ones to a file builds it once. Files of other programs are errors, and are not written over.
+//! one that has copied the new ones to a file builds it once. Files of other programs are errors, and are not written over; nor are damaged ones
+//! that no longer say that they are an index's.
 //!
 //! # Joins by order
 //! Arguments are strings: names of tables or views, and of their columns. `table` is an `IndexedTable`; its columns follow those of

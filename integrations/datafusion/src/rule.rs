@@ -163,7 +163,11 @@ fn merged(outer: &FilterExec, inner: &FilterExec) -> Result<Option<Arc<dyn Execu
     let output = outer.projection().as_ref().map_or_else(|| columns.collect(), |kept| kept.to_vec());
     let Some(output) = output.into_iter().map(place).collect::<Option<Vec<_>>>() else { return Ok(None) };
     let both = Arc::new(BinaryExpr::new(inner.predicate().clone(), Operator::And, outer_condition));
-    let filter = FilterExecBuilder::new(both, inner.input().clone()).apply_projection(Some(output))?.build()?;
+    let filter = FilterExecBuilder::new(both, inner.input().clone())
+        .apply_projection(Some(output))?
+        .with_default_selectivity(outer.default_selectivity())
+        .with_batch_size(outer.batch_size())
+        .build()?;
     Ok(Some(Arc::new(filter)))
 }
 
@@ -172,4 +176,26 @@ fn is_needless(node: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(false) };
     let is_sorted = sort.input().equivalence_properties().ordering_satisfy(sort.expr().iter().cloned())?;
     Ok(is_sorted || matches!(sort.input().try_pushdown_sort(sort.expr())?, SortOrderPushdownResult::Exact { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::physical_expr::expressions::lit;
+    use datafusion::physical_plan::empty::EmptyExec;
+
+    #[test]
+    fn two_filters_as_one_keep_the_options_of_the_outer_one() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, false)]));
+        let inner = FilterExec::try_new(lit(true), Arc::new(EmptyExec::new(schema))).unwrap();
+        let outer = FilterExecBuilder::new(lit(false), Arc::new(inner.clone()))
+            .with_default_selectivity(7)
+            .with_batch_size(11)
+            .build()
+            .unwrap();
+        let both = merged(&outer, &inner).unwrap().unwrap();
+        let both = both.downcast_ref::<FilterExec>().unwrap();
+        assert_eq!((both.default_selectivity(), both.batch_size()), (7, 11));
+    }
 }

@@ -225,12 +225,12 @@ impl Shared {
     ) -> Result<(TableIndex, IndexFile)> {
         // Places and rows, as a file has them.
         let _memory = statement.take(&format!("the file of index {}", definition.name), 16 * batch.num_rows())?;
-        let saved = saved::read(path)?;
+        let saved = saved::read(path, batch.num_rows())?;
         let index = self.built(definition, batch, saved.as_ref().ok(), statement)?;
         let order = index.runs[0].order()?;
         let reason = match saved {
             Ok(saved) if saved == order => return Ok((index, IndexFile::Loaded)),
-            Ok(_) => "the file was of other rows".to_owned(),
+            Ok(_) => saved::OTHER_ROWS.to_owned(),
             Err(reason) => reason,
         };
         statement.check()?;

@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// - `CREATE INDEX … WITH (file = 'path')`: an index that is loaded from a file if that has the order of the table's rows, and built and
 ///   saved to it otherwise. It is done when this returns, and the frame says which.
 /// - `CREATE [UNIQUE] INDEX … WHERE condition`: an index on the rows that meet it, for queries that have each part of it among the parts of
-///   their `WHERE`, beside conditions on the index's columns. With `UNIQUE`, these rows alone may not have equal values. It is done when
-///   this returns.
+///   their `WHERE`, beside conditions on the index's columns. With `UNIQUE`, these rows alone may not have equal values. It has no `now()`,
+///   `random()` or other functions that are not immutable. It is done when this returns.
 /// - An error for the clauses of `CREATE INDEX` that the engine parses and leaves out: `INCLUDE`, other options, `NULLS NOT DISTINCT`.
 ///   [`SessionContext::sql`] leaves out these and the two above, and makes an index on all rows.
 ///

@@ -128,14 +128,14 @@ async fn a_damaged_file_is_built_again() {
     let whole = fs::read(&file).unwrap();
     let mut damaged: Vec<Vec<u8>> = (1017..whole.len())
         .step_by(1009)
-        .chain([80, 95, 4092])
+        .chain([80, 140, 4092])
         .map(|at| {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x10;
             bytes
         })
         .collect();
-    damaged.extend([0, 5, 4096, whole.len() - 1].map(|len| whole[..len].to_vec()));
+    damaged.extend([0, 200, 4096, whole.len() - 1].map(|len| whole[..len].to_vec()));
     for (number, bytes) in damaged.into_iter().enumerate() {
         fs::write(&file, bytes).unwrap();
         let session = session(&DataType::Int64, 1);
@@ -143,6 +143,14 @@ async fn a_damaged_file_is_built_again() {
         assert!(said.contains(BUILT) && !said.contains(OTHER_ROWS), "{number}: {said}");
         assert!(fs::read(&file).unwrap() == whole, "{number}");
     }
+    // One that no longer says what it is may be another program's.
+    let mut unknown = whole.clone();
+    unknown[95] ^= 0x10;
+    fs::write(&file, &unknown).unwrap();
+    let refused = create(&session(&DataType::Int64, 1), "k", &file).await.unwrap_err();
+    assert!(refused.contains("name one for the index alone"), "{refused}");
+    assert!(fs::read(&file).unwrap() == unknown);
+    fs::write(&file, &whole).unwrap();
     // Files with right checksums and wrong rows: two in the wrong order, one twice, one beyond all, one that is null.
     let contents = Contents::<u64, u64>::read(&file).unwrap();
     let (note, last) = (contents.note.clone(), contents.values.len() - 1);
@@ -167,6 +175,25 @@ async fn a_damaged_file_is_built_again() {
         assert!(said.contains(OTHER_ROWS), "{said}");
         check(&session, &DataType::Int64, 1).await;
         assert!(fs::read(&file).unwrap() == whole);
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_more_rows_than_the_table_has_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("index");
+    create(&session(&DataType::Int64, 1), "a", &file).await.unwrap();
+    // Whoever reads its pairs finds that they are damaged.
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[4096] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let small = session(&DataType::Int64, 1);
+    rows(&small, "CREATE TABLE few AS SELECT * FROM t LIMIT 10").await.unwrap();
+    for said in [OTHER_ROWS, "| loaded |"] {
+        let table = format!("CREATE INDEX ON few (a) WITH (file = '{}')", file.display());
+        let found = run(&small, &table).await.unwrap();
+        assert!(found.contains(said), "{found}");
+        run(&small, "DROP INDEX a").await.unwrap();
     }
 }
 
@@ -228,7 +255,18 @@ async fn other_files_are_left_alone() {
     let narrow = folder.path().join("narrow");
     write_pairs(&narrow, &[1_u32], &[3_u64]).unwrap();
     let session = session(&DataType::Int64, 1);
-    for file in [&text, &pairs, &short, &narrow] {
+    // Damaged ones of other programs, and what is left of one that may have been any program's.
+    let [flipped, cut, begun, header, noted] =
+        ["flipped", "cut", "begun", "header", "noted"].map(|name| folder.path().join(name));
+    let whole = fs::read(&pairs).unwrap();
+    let with_flip =
+        |at: usize| whole.iter().enumerate().map(move |(i, byte)| byte ^ u8::from(i == at)).collect::<Vec<_>>();
+    fs::write(&flipped, with_flip(4096)).unwrap();
+    fs::write(&header, with_flip(80)).unwrap();
+    fs::write(&cut, &whole[..whole.len() - 1]).unwrap();
+    fs::write(&begun, b"LANETREE").unwrap();
+    fs::write(&noted, "the order of the rows of an SQL index").unwrap();
+    for file in [&text, &pairs, &short, &narrow, &flipped, &cut, &begun, &header, &noted] {
         let before = fs::read(file).unwrap();
         let refused = create(&session, "k", file).await.unwrap_err();
         assert!(refused.contains("is another program's file: name one for the index alone"), "{refused}");
