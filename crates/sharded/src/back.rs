@@ -1,10 +1,28 @@
-//! Results of a piece, from its buckets into the batch's order.
+//! Results into the batch's order: of a piece, from its buckets.
 
-use crate::router::finish::{Finish, KEYS, Outputs};
 use crate::slots::{Slot, read};
 use lanetree_frame::{KeyWord, Result, Stream, launch};
 use lanetree_kernels_sharded::{Amends, BackArgs, THREADS, TILE, calls};
-use lanetree_simt::Global;
+use lanetree_simt::{Global, GlobalMut};
+
+/// The column of neighbours' keys; where there is no neighbour, shards write no key. The other column, 0, has values or ranks.
+pub(crate) const KEYS: usize = 1;
+
+/// Where a column of results goes, and the hit mask with it; null for what is not wanted.
+pub(crate) struct Outputs<W> {
+    pub(crate) results: GlobalMut<W>,
+    pub(crate) hits: GlobalMut<u32>,
+}
+
+/// A way to bring a column of results to the batch's, in the caller's stream.
+pub(crate) trait Finish {
+    /// # Errors
+    /// Those of the launch.
+    ///
+    /// # Safety
+    /// The column has results of this type, and the outputs have an element (or a bit) for each query.
+    unsafe fn column<W: KeyWord>(&self, column: usize, amends: Amends<W>, out: Outputs<W>) -> Result<()>;
+}
 
 /// A piece that was looked up.
 pub(crate) struct Back<'a> {

@@ -32,7 +32,7 @@ use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, TILE, calls, position};
 use lanetree_primitives::check_order;
 use lanetree_simt::{Global, LaunchShape};
 
-pub(crate) mod finish;
+mod finish;
 mod pieces;
 mod slices;
 

@@ -1,31 +1,13 @@
 //! The end of a batch or a piece: its shards' results become those of the whole index, whichever way they have come.
 
 use super::{DeviceScratch, InFlight};
+use crate::back::{Finish, KEYS, Outputs};
 use crate::query::after;
 use core::ops::Range;
 use lanetree_frame::fixed::Query;
-use lanetree_frame::{AnyKey, KeyWord, Result, Word};
+use lanetree_frame::{AnyKey, Result, Word};
 use lanetree_kernels_sharded::Amends;
 use lanetree_simt::{GetBatch, GlobalMut, NeighborBatch, RankBatch};
-
-/// The column of neighbours' keys; where there is no neighbour, shards write no key. The other column, 0, has values or ranks.
-pub(crate) const KEYS: usize = 1;
-
-/// Where a column of results goes, and the hit mask with it; null for what is not wanted.
-pub(crate) struct Outputs<W> {
-    pub(crate) results: GlobalMut<W>,
-    pub(crate) hits: GlobalMut<u32>,
-}
-
-/// A way to bring a column of results to the batch's, in the caller's stream.
-pub(crate) trait Finish {
-    /// # Errors
-    /// Those of the launch.
-    ///
-    /// # Safety
-    /// The column has results of this type, and the outputs have an element (or a bit) for each query.
-    unsafe fn column<W: KeyWord>(&self, column: usize, amends: Amends<W>, out: Outputs<W>) -> Result<()>;
-}
 
 impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
     /// Finishes some of the batch's queries, which begin at a multiple of 32.

@@ -1,9 +1,8 @@
 //! Sorted batches: the shards' parts are adjacent, so their results are where the batch's are to be. Parts of shards on the batch's
 //! device are looked up in place; others are copied to their devices, and their results back.
 
-use super::finish::{Finish, KEYS, Outputs};
 use super::{DeviceScratch, InFlight};
-use crate::back::tiles;
+use crate::back::{Finish, KEYS, Outputs, tiles};
 use crate::query::{Bucket, after};
 use crate::slots::{BucketResults, RemoteSlot, Shape, read, reserve, write};
 use core::ops::Range;
