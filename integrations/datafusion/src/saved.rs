@@ -64,7 +64,8 @@ pub(crate) fn read(path: &Path, rows: usize) -> Result<Result<UInt64Array, Strin
 /// Whether a file whose header is damaged is empty, or still has the note of an index's.
 fn was_ours(path: &Path) -> Result<bool> {
     let mut begin = Vec::new();
-    File::open(path)?.take(HEADER).read_to_end(&mut begin)?;
+    let read = File::open(path).and_then(|file| file.take(HEADER).read_to_end(&mut begin));
+    read.map_err(|error| DataFusionError::External(format!("cannot read {}: {error}", path.display()).into()))?;
     let has_note = || begin.windows(NOTE.len()).any(|bytes| bytes == NOTE.as_bytes());
     Ok(begin.is_empty() || begin.starts_with(MAGIC) && has_note())
 }
