@@ -2,9 +2,9 @@
 //!
 //! A batch goes through in pieces. Each shard has a *bucket* of a piece's room, into which [`Scatter`] puts its queries, noting each
 //! one's [`position`]. [`Back`] takes the results from these positions. A sorted batch is cut by [`Cut`]; its shards' results come to
-//! their places by themselves, and [`Settle`] makes them those of the whole index. Ranges are asked of all shards: [`Share`] says how many pairs each one gives, and [`PutPairs`] puts these together.
-//! [`Owners`] and [`Permute`] bring operations into the order of their shards. [`Sought`] and [`Judge`] make as-of look-ups of look-ups
-//! of neighbours. [`Merge`] merges aggregates of ranges, shard by shard.
+//! their places by themselves, and [`Settle`] makes them those of the whole index. Ranges are asked of all shards: [`Share`] says how many
+//! pairs each one gives, and [`PutPairs`] puts these together. [`Owners`] and [`Permute`] bring operations into the order of their shards.
+//! [`Sought`] and [`Judge`] make as-of look-ups of look-ups of neighbours. [`Merge`] merges aggregates of ranges, shard by shard.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
